@@ -1,4 +1,4 @@
-"""YAML to ``EvalConfig``: compose, override, expand, validate, snapshot. Names are loaded on first use."""
+"""YAML to ``EvalConfig``: compose, override, expand, validate, snapshot. Names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

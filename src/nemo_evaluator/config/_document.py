@@ -1,4 +1,4 @@
-"""A parsed config together with where each part of it was written."""
+"""A parsed config, with the source position of each of its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE_FILE = "(whole file)"
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """A place in a file; no line when the value came from the command line."""
+    """A file and line; without a line for a value from the command line."""
 
     source: str
     line: int | None = None
@@ -22,13 +22,13 @@ class SourcePosition:
 
 @dataclass(slots=True)
 class Document:
-    """A value and the marks of its parts, by path."""
+    """A value, and the source positions of its parts by path."""
 
     value: Any
     marks: dict[Path, SourcePosition] = field(default_factory=dict)
 
     def mark(self, path: Path) -> SourcePosition | None:
-        """Where the part at ``path`` was written, or the nearest part around it."""
+        """Return where the part at ``path`` was written, or else the nearest part that contains it."""
         for end in range(len(path), -1, -1):
             mark = self.marks.get(path[:end])
             if mark is not None:
@@ -36,7 +36,7 @@ class Document:
         return None
 
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
-        """A problem of the part at ``path``."""
+        """Return a problem at ``path``, with its source position."""
         mark = self.mark(path)
         return Problem(
             show_path(path),
@@ -47,19 +47,19 @@ class Document:
         )
 
     def error(self, path: Path, message: str, hint: str, source: object = None) -> ConfigError:
-        """The error of a document with one problem, in the file ``source``."""
+        """Return an error with one problem at ``path``, for the file ``source``."""
         return ConfigError(
             [self.problem(path, message, hint)], source=str(source) if source else None
         )
 
     def under(self, key: str) -> Document:
-        """This document as the part of a larger one."""
+        """Return this document as the value of ``key`` in a larger one."""
         return Document(
             {key: self.value}, {(key, *path): mark for path, mark in self.marks.items()}
         )
 
     def over(self, base: Document) -> Document:
-        """This document laid over ``base``: mappings merge, everything else is replaced whole."""
+        """Merge this document over ``base``: mappings are merged, all other values replaced."""
         return Document(deep_merge(base.value, self.value), {**base.marks, **self.marks})
 
 
@@ -81,7 +81,7 @@ def map_texts(value: Any, change: Callable[[str, Path], Any], path: Path = ()) -
     if isinstance(value, dict):
         return {key: map_texts(item, change, (*path, key)) for key, item in value.items()}
     if isinstance(value, list):
-        return [map_texts(item, change, (*path, number)) for number, item in enumerate(value)]
+        return [map_texts(item, change, (*path, index)) for index, item in enumerate(value)]
     if isinstance(value, str):
         return change(value, path)
     return value
@@ -101,7 +101,7 @@ def deep_merge(base: Any, over: Any) -> Any:
 
 
 def prune_nulls(value: Any) -> Any:
-    """Leave out keys whose value is null; lists are left as they are, so that a null in a benchmark stays."""
+    """Remove keys whose value is null, except inside lists, where a null may override a default."""
     if isinstance(value, dict):
         return {key: prune_nulls(item) for key, item in value.items() if item is not None}
     return value

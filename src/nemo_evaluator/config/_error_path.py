@@ -1,7 +1,7 @@
-"""From the location of a pydantic error to the path in the file that the user wrote.
+"""Converts the location of a pydantic error to the path in the user's file.
 
 A location has items that are not in the file: the tag of a union's alternative (``int``, a class name, the value of a
-discriminator), ``[key]`` behind a key that is invalid itself, and keys that nel filled in. A tag may be spelled like a
+discriminator), ``[key]`` after a key that is itself invalid, and keys that nel filled in. A tag may be spelled like a
 key of the user, so the schema decides which items are tags.
 """
 
@@ -20,7 +20,7 @@ _ABSENT_KEY = ("missing", "setting_missing")
 def error_path(
     error_type: str, location: tuple[str | int, ...], root: type[BaseModel], data: Any
 ) -> Path:
-    """Find what an error is about in the file.
+    """Return the path in the file that an error is about.
 
     Args:
         error_type: pydantic's name of the error, such as ``extra_forbidden``.
@@ -61,14 +61,14 @@ def _contains(value: Any, item: str | int) -> bool:
 
 
 def _of_named_sandbox(location: tuple[str | int, ...], data: Any) -> tuple[str | int, ...]:
-    """The location in the block under ``sandboxes:`` when a benchmark only names that block."""
+    """Return the location under ``sandboxes:`` if a benchmark refers to a sandbox defined there."""
     match location:
         case ("benchmarks", int(number), "sandbox", *inner):
             benchmarks = as_dict(data).get("benchmarks")
             name = (
                 as_dict(benchmarks[number]).get("sandbox") if isinstance(benchmarks, list) else None
             )
-            named = as_dict(as_dict(data).get("sandboxes"))
-            if isinstance(name, str) and named.get(name) is not None:
+            sandboxes = as_dict(as_dict(data).get("sandboxes"))
+            if isinstance(name, str) and sandboxes.get(name) is not None:
                 return ("sandboxes", name, *inner)
     return location

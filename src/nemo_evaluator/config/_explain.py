@@ -1,4 +1,4 @@
-"""Turn schema errors into messages for the person who wrote the file: path, line, what is wrong, and the fix."""
+"""Converts schema errors to messages for users: the path, the line, what is wrong, and the fix."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Explanation(NamedTuple):
 
 @cache
 def _texts() -> dict[str, dict[str, str]]:
-    """Hints by error type, and the right place of keys that are often misplaced; read only when there is an error."""
+    """Return hints by error type, and the right section of keys that are often misplaced; read on the first error."""
     file = FilePath(__file__).parent / "data" / "hints.yaml"
     texts: dict[str, dict[str, str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return texts
@@ -65,7 +65,7 @@ def explain(error: ValidationError, document: Document, root: type[BaseModel]) -
         problem = document.problem(explainer.path, message, hint)
         # A value that may be of several types fails once for each; the first message is enough.
         problems.setdefault(problem.path, problem)
-    # Of problems on the same line, the one that pydantic found last comes first.
+    # On the same line, the problem that pydantic reported last comes first.
     newest_first = list(reversed(problems.values()))
     return sorted(newest_first, key=lambda problem: (problem.line is None, problem.line or 0))
 
@@ -88,6 +88,13 @@ class _Explainer:
     """
 
     def __init__(self, item: Any, document: Document, root: type[BaseModel]) -> None:
+        """Locate an error in the document.
+
+        Args:
+            item: The error as pydantic describes it.
+            document: The document as the user wrote it.
+            root: The schema that refused it.
+        """
         self.error_type: str = item["type"]
         self.message: str = item["msg"]
         self.context: dict[str, Any] = item.get("ctx", {})
@@ -101,7 +108,7 @@ class _Explainer:
         self.value = self.path[-1] if self.about_key else value_at(document.value, self.path)
 
     def explanation(self) -> Explanation:
-        """Explain the error: by its type, by the hint that it brings, or by the tables of texts."""
+        """Explain the error, by its type, by the hint that it carries, or by the tables of texts."""
         if self.error_type in _EXPLAIN:
             return _EXPLAIN[self.error_type](self)
         if "hint" in self.context:
@@ -119,17 +126,19 @@ class _Explainer:
         return Explanation(message, self._field_description())
 
     def unknown_key(self) -> Explanation:
+        """Suggest the right section or spelling of an unknown key."""
         message = f"unknown key {self.key!r}"
-        right_place = _texts()["homes"].get(self.key)
-        if right_place and right_place not in self.path:
-            return Explanation(message, f"it belongs under {right_place}:")
+        right_section = _texts()["homes"].get(self.key)
+        if right_section and right_section not in self.path:
+            return Explanation(message, f"it belongs under {right_section}:")
         owner = class_at(self.root, self.path[:-1], self.document.value)
-        known = sorted(owner.model_fields) if owner else []
+        known_keys = sorted(owner.model_fields) if owner else []
         return Explanation(
-            message, did_you_mean(self.key, known, f"known keys: {', '.join(known)}")
+            message, did_you_mean(self.key, known_keys, f"known keys: {', '.join(known_keys)}")
         )
 
     def missing_key(self) -> Explanation:
+        """Say what a missing key is for, and whether an unknown key may be a misspelling of it."""
         data = self.document.value
         field = field_at(self.root, self.path, data)
         about = ""
@@ -147,31 +156,36 @@ class _Explainer:
         return Explanation(message, self._how_to_add())
 
     def _how_to_add(self) -> str:
-        """How to add the missing key; for a solver or service with the models to choose from."""
-        place = show_path(self.path[:-1])
+        """Return a hint on how to add the missing key; for a solver or service, with the models to choose from."""
+        section = show_path(self.path[:-1])
         models: list[str] = []
         if self.key in ("solver", "service"):
             models = models_to_ask(self.document.value)
         if not models:
-            return f"add {self.key}: under {place}"
-        added = "solver: {type: simple, service: NAME}" if self.key == "solver" else f"{self.key}:"
-        return f"add {added} under {place}; models: {', '.join(models)}"
+            return f"add {self.key}: under {section}"
+        addition = (
+            "solver: {type: simple, service: NAME}" if self.key == "solver" else f"{self.key}:"
+        )
+        return f"add {addition} under {section}; models: {', '.join(models)}"
 
     def no_type(self) -> Explanation:
-        known = ", ".join(kinds_at(self.root, self.path, self.document.value))
+        """List the types to choose from if ``type`` is missing."""
+        known_types = ", ".join(kinds_at(self.root, self.path, self.document.value))
         if isinstance(self.value, dict):
-            return Explanation("the key 'type' is missing", f"add type: one of {known}")
+            return Explanation("the key 'type' is missing", f"add type: one of {known_types}")
         message = f"a mapping with a type is expected, found {self._shown_value()}"
-        return Explanation(message, f"write type: and its keys; types: {known}")
+        return Explanation(message, f"write type: and its keys; types: {known_types}")
 
     def unknown_type(self) -> Explanation:
-        known = list(kinds_at(self.root, self.path, self.document.value))
+        """Suggest the nearest known type."""
+        known_types = list(kinds_at(self.root, self.path, self.document.value))
         name = str(self.context.get("tag", ""))
         self.path = (*self.path, "type")
-        hint = did_you_mean(name, known, also=f"types: {', '.join(known)}")
+        hint = did_you_mean(name, known_types, also=f"types: {', '.join(known_types)}")
         return Explanation(f"unknown type {_shorten(name)!r}", hint)
 
     def unknown_choice(self) -> Explanation:
+        """Suggest the nearest valid choice."""
         expected = str(self.context.get("expected", ""))
         choices = re.findall(r"'([^']*)'", expected) or [expected]
         close_choices = choices if isinstance(self.value, str) else []
@@ -179,6 +193,7 @@ class _Explainer:
         return Explanation(f"{self._shown_value()} is not one of the choices", hint)
 
     def not_text(self) -> Explanation:
+        """Suggest quotes around a value that YAML reads as a number or a boolean."""
         message = f"text is expected, found {self._shown_value()}"
         if not isinstance(self.value, bool | int | float):
             return Explanation(message, self._field_description())
@@ -190,12 +205,14 @@ class _Explainer:
         return Explanation(message, f'put it in quotes: "{written}"')
 
     def not_mapping(self) -> Explanation:
+        """Ask for a mapping, or for a ``type`` if the field accepts several."""
         if kinds_at(self.root, self.path, self.document.value):
             return self.no_type()
         message = f"a mapping is expected, found {self._shown_value()}"
         return Explanation(message, "write indented 'key: value' lines under it")
 
     def out_of_range(self) -> Explanation:
+        """State the limit of a number."""
         limit = "smaller"
         for name, relation in _LIMITS.items():
             if name in self.context:
@@ -205,30 +222,33 @@ class _Explainer:
         return Explanation(message, f"the value must be {limit}")
 
     def too_short(self) -> Explanation:
+        """State how many entries a list needs, or that a text must not be empty."""
         if self.error_type == "string_too_short":
             return Explanation("must not be empty", self._field_description())
-        least = self.context.get("min_length", 1)
-        noun = "entry" if least == 1 else "entries"
-        return Explanation(f"needs at least {least} {noun}", self._field_description())
+        minimum = self.context.get("min_length", 1)
+        noun = "entry" if minimum == 1 else "entries"
+        return Explanation(f"needs at least {minimum} {noun}", self._field_description())
 
     def unknown_sandbox(self) -> Explanation:
+        """Suggest a defined sandbox, or the block for a sandbox of that type."""
         data = self.document.value
         name = str(self.value)
         if name in kinds_at(self.root, self.path, data):
             hint = f"for a sandbox of that type, write sandbox: {{type: {name}}}"
             return Explanation(self.message, hint)
-        known = [str(sandbox) for sandbox in as_dict(as_dict(data).get("sandboxes"))]
-        otherwise = None if known else "known: none; add one under sandboxes:"
-        return Explanation(self.message, did_you_mean(name, known, otherwise))
+        known_names = [str(sandbox) for sandbox in as_dict(as_dict(data).get("sandboxes"))]
+        fallback_hint = None if known_names else "known: none; add one under sandboxes:"
+        return Explanation(self.message, did_you_mean(name, known_names, fallback_hint))
 
     def not_finite(self) -> Explanation:
+        """Ask for a finite number."""
         return Explanation("a finite number is expected", "write a plain number")
 
     def _is_secret(self) -> bool:
         return any(isinstance(key, str) and looks_secret(key) for key in self.path)
 
     def _shown_value(self) -> str:
-        """The value as it is in the file: with variables unexpanded, and never a secret."""
+        """Return the value as written in the file: with variables unexpanded, and never a secret."""
         value = self.value
         if self._is_secret() and not self.about_key:
             return kind_of(value)
@@ -236,11 +256,11 @@ class _Explainer:
             return "empty text"
         if value is None or isinstance(value, dict | list):
             return kind_of(value)
-        shown = _shorten(scrub(str(value)))
-        return repr(shown) if isinstance(value, str) else shown.lower()
+        shortened = _shorten(scrub(str(value)))
+        return repr(shortened) if isinstance(value, str) else shortened.lower()
 
     def _field_description(self) -> str:
-        """The description of the field that the path is in, as a last resort for a hint."""
+        """Return the description of the field at the path, for errors without a better hint."""
         path = self.path
         while path and isinstance(path[-1], int):
             path = path[:-1]

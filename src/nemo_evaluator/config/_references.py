@@ -1,4 +1,4 @@
-"""References in a config: ``${.path}`` to a value of the same config, ``${NAME}`` to a variable of the environment."""
+"""References in a config: ``${.path}`` to a value of the same config, ``${NAME}`` to an environment variable."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.secrets import remember_named
 
 _OWN = re.compile(r"(?<!\$)\$\{\.([A-Za-z0-9_.\-\[\]]+)\}")
-# `$${` is a literal `${`, left for a shell on another machine.
+# `$${` is a literal `${`, for a shell on another machine.
 _OPENING = re.compile(r"\$(?P<escaped>\$\{(?=\.|\w+(?::-|\})))|\$\{(?P<name>\w+)(?P<end>:-|\})")
 _REFERENCE = re.compile(r"\$\{(?=\.|\w+(?::-|\}))")
 # The placeholder of a value that the user has to fill in.
@@ -19,14 +19,17 @@ MISSING = "???"
 
 
 def escape(text: str) -> str:
-    """The text written so that expansion gives it back as it is."""
+    """Escape the references in a text, so that expansion returns the text unchanged."""
     return _REFERENCE.sub("$${", text)
 
 
 def resolve_self_references(document: Document) -> Document:
-    """The document with every ``${.path}`` replaced; unknown ones and circles are errors, all reported together.
+    """Replace every ``${.path}`` in a document.
 
-    A string that is one reference takes the value with its type.
+    A string that consists of one reference becomes the referenced value, with its type.
+
+    Raises:
+        ConfigError: With all references that are unknown or circular.
     """
     resolver = _Resolver(document)
     value = map_texts(document.value, resolver.text)
@@ -38,39 +41,45 @@ def resolve_self_references(document: Document) -> Document:
 def expand_environment(
     document: Document, environment: Mapping[str, str]
 ) -> tuple[Any, list[Problem]]:
-    """The value with every variable replaced, and a problem for each one that is not set and has no default.
+    """Replace every environment variable in a document.
 
-    A variable that is set, also to nothing, is taken as it is; what it holds is not expanded again.
+    A variable that is set, even to an empty text, is used as it is; its value is not expanded again.
+
+    Returns:
+        The value, and a problem for each variable that is not set and has no default.
     """
     expander = _Expander(document, environment)
     return map_texts(document.value, expander.text), expander.problems
 
 
 class _Replacer:
-    """Replaces the texts of a document, and collects the problems that it finds."""
+    """Replaces the texts of a document, and collects the problems."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
 
     def report(self, path: Path, message: str, hint: str) -> None:
+        """Add a problem, unless it has already been reported."""
         problem = self.document.problem(path, message, hint)
         if problem not in self.problems:
             self.problems.append(problem)
 
 
 class _Resolver(_Replacer):
+    """Replaces references to other values of the config."""
+
     def text(self, text: str, path: Path, chain: tuple[Path, ...] = ()) -> Any:
-        """The value that a text stands for; ``chain`` is the references that led to it."""
+        """Return a text with its references resolved; ``chain`` is the references that led to it."""
         if "${." not in text:
             return text
-        whole = _OWN.fullmatch(text)
-        if whole:
-            return self._follow(whole[1], path, chain)
+        only_reference = _OWN.fullmatch(text)
+        if only_reference:
+            return self._follow(only_reference[1], path, chain)
         return _OWN.sub(lambda match: _as_text(self._follow(match[1], path, chain)), text)
 
     def _follow(self, name: str, path: Path, chain: tuple[Path, ...]) -> Any:
-        """The value that the reference ``${.name}`` at ``path`` stands for; None after a reported problem."""
+        """Return the value of the reference ``${.name}`` at ``path``; None after reporting a problem."""
         target: Path = ()
         value = self.document.value
         for part in name.replace("[", ".").replace("]", "").split("."):
@@ -84,8 +93,8 @@ class _Resolver(_Replacer):
             target = (*target, key)
             value = value[key]
         if target in chain or path[: len(target)] == target:
-            steps = " -> ".join(show_path(step) for step in (*chain, target))
-            message = f"references form a circle: {steps}"
+            cycle = " -> ".join(show_path(step) for step in (*chain, target))
+            message = f"references form a circle: {cycle}"
             self.report(path, message, "give one of them a plain value")
             return None
         resolve = partial(self.text, chain=(*chain, target))
@@ -99,7 +108,7 @@ def _contains(value: Any, key: str | int) -> bool:
 
 
 def _known_there(container: Any, path: Path, part: str) -> str:
-    """A hint for a reference whose ``part`` is not in the container at ``path``."""
+    """Return a hint for a reference whose ``part`` is not in the container at ``path``."""
     keys = [str(key) for key in container] if isinstance(container, dict) else []
     close = nearest(part, keys)
     if close:
@@ -116,11 +125,14 @@ def _as_text(value: Any) -> str:
 
 
 class _Expander(_Replacer):
+    """Replaces references to environment variables."""
+
     def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
         super().__init__(document)
         self.environment = environment
 
     def text(self, text: str, path: Path) -> str:
+        """Return a text with its variables replaced; report a ``???`` placeholder."""
         if text == MISSING:
             dotted = ".".join(map(str, path))
             hint = f"fill it in, or give it: -O {dotted}=VALUE (null leaves it out)"
@@ -130,30 +142,32 @@ class _Expander(_Replacer):
         return text
 
     def _expanded(self, text: str, path: Path) -> str:
-        parts: list[str] = []
+        """Replace the variables of a text, and unescape ``$${``."""
+        pieces: list[str] = []
         position = 0
         while match := _OPENING.search(text, position):
-            parts.append(text[position : match.start()])
+            pieces.append(text[position : match.start()])
             position = match.end()
             default: str | None = None
             if match["end"] == ":-":
                 default, position = _default(text, position)
             if match["escaped"]:
-                parts.append("${")
+                pieces.append("${")
             elif match["end"] == ":-" and default is None:
-                parts.append(match.group())
+                pieces.append(match.group())
             else:
-                parts.append(self._variable(match["name"], default, path))
-        return "".join([*parts, text[position:]])
+                pieces.append(self._variable(match["name"], default, path))
+        return "".join([*pieces, text[position:]])
 
     def _variable(self, name: str, default: str | None, path: Path) -> str:
+        """Return the value of a variable, or its default; report it if there is neither."""
         value = self.environment.get(name)
         if value is not None:
             remember_named({name: value})
             return value
         if default is not None:
             return self._expanded(default, path)
-        names = {known.lower(): known for known in self.environment}
+        names = {variable.lower(): variable for variable in self.environment}
         close = nearest(name, list(names))
         hint = f"export {name}=..., or give a default: ${{{name}:-value}}"
         if close:
@@ -163,10 +177,10 @@ class _Expander(_Replacer):
 
 
 def _default(text: str, start: int) -> tuple[str | None, int]:
-    """Find the default that begins at ``start``; braces in it are balanced if they can be.
+    """Find the default value that begins at ``start``; braces in it are balanced if possible.
 
     Returns:
-        The default, None when no brace closes it, and the position after its closing brace.
+        The default, or None if no brace closes it, and the position after the closing brace.
     """
     depth = 1
     for position in range(start, len(text)):

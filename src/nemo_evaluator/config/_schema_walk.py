@@ -1,6 +1,6 @@
-"""Find the schema class, or the field, that describes one place of a config.
+"""Finds the schema class or field for a path of a config.
 
-A place is a path into the data. Where a field may hold several kinds, the ``type`` in the data decides which.
+Where a field may hold several kinds, the ``type`` in the data decides which.
 """
 
 import types
@@ -16,7 +16,7 @@ from nemo_evaluator.config.kinds import KindOf, whole
 
 
 def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | None:
-    """Find the schema class of the mapping at a path.
+    """Return the schema class of the mapping at a path.
 
     Args:
         root: The schema of the whole document.
@@ -24,14 +24,14 @@ def class_at(root: type[BaseModel], path: Path, data: Any) -> type[BaseModel] | 
         data: The whole document.
 
     Returns:
-        The class; None when the place is unknown, holds no mapping, or has no valid ``type``.
+        The class; None if the path is unknown, holds no mapping, or has no valid ``type``.
     """
     annotation = annotation_at(root, path, data)
     return _chosen_model(annotation, value_at(data, path))
 
 
 def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
-    """Find the field that a path ends in; None when the path ends in a list index or an unknown key."""
+    """Return the field that a path ends in; None if the path ends in a list index or an unknown key."""
     if not path or not isinstance(path[-1], str):
         return None
     owner = class_at(root, path[:-1], data)
@@ -41,12 +41,12 @@ def field_at(root: type[BaseModel], path: Path, data: Any) -> FieldInfo | None:
 
 
 def kinds_at(root: type[BaseModel], path: Path, data: Any) -> dict[str, type[BaseModel]]:
-    """List the values that ``type`` may have in the mapping at a path, with their schema classes."""
+    """Return the values that ``type`` may have in the mapping at a path, with their schema classes."""
     return kinds(annotation_at(root, path, data))
 
 
 def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
-    """List the values that ``type`` may have under an annotation, with their schema classes."""
+    """Return the values that ``type`` may have under an annotation, with their schema classes."""
     schemas: dict[str, type[BaseModel]] = {}
     for member in _members(annotation):
         if isinstance(member, KindOf):
@@ -59,16 +59,16 @@ def kinds(annotation: Any) -> dict[str, type[BaseModel]]:
 
 
 def literal_words(annotation: Any) -> list[str]:
-    """List the texts of a Literal, also of one inside an optional or annotated type."""
-    words: list[str] = []
+    """Return the texts of a Literal, which may be inside an optional or annotated type."""
+    texts: list[str] = []
     for member in _members(annotation):
         if get_origin(member) is Literal:
-            words += [value for value in get_args(member) if isinstance(value, str)]
-    return words
+            texts += [value for value in get_args(member) if isinstance(value, str)]
+    return texts
 
 
 def annotation_at(root: Any, path: Path, data: Any) -> Any:
-    """Find the annotation of the place at a path; None when the schema does not describe it."""
+    """Return the annotation at a path; None if the schema does not describe it."""
     annotation = root
     for key in path:
         annotation = annotation_below(annotation, key, data)
@@ -77,15 +77,15 @@ def annotation_at(root: Any, path: Path, data: Any) -> Any:
 
 
 def annotation_below(annotation: Any, key: str | int, data: Any) -> Any:
-    """Go one step down: from a mapping or list with this annotation to the annotation of its ``key``.
+    """Return the annotation of a key or index in a mapping or list.
 
     Args:
-        annotation: What the mapping or list may hold.
+        annotation: The annotation of the mapping or list.
         key: The key or index.
         data: The mapping or list itself; its ``type`` decides between kinds.
 
     Returns:
-        The annotation of the value under the key; None when the schema does not describe it.
+        The annotation of the value; None if the schema does not describe it.
     """
     model = _chosen_model(annotation, data)
     if model is not None:
@@ -108,7 +108,7 @@ def has_field(annotation: Any, key: str | int, data: Any) -> bool:
 
 
 def is_union(annotation: Any) -> bool:
-    """Whether pydantic tries several types here, and so puts a tag of its own into the location of an error.
+    """Whether pydantic tries several types here, and so adds a tag to the location of an error.
 
     A field of a kind (``KindOf``) is not a union to pydantic, and "or null" adds no tag.
     """
@@ -122,14 +122,14 @@ def is_union(annotation: Any) -> bool:
 
 
 def _is_type(member: Any) -> bool:
-    """Whether a member of an annotation is a type, and not null or a mark such as ``Field(ge=1)``."""
+    """Whether a member of an annotation is a type, rather than null or metadata such as ``Field(ge=1)``."""
     if member is type(None):
         return False
     return isinstance(member, type) or get_origin(member) is not None
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """The value at a path of plain data; None where there is nothing."""
+    """Return the value at a path of plain data; None if there is none."""
     return reduce(_item, path, data)
 
 
@@ -142,7 +142,7 @@ def _item(data: Any, key: str | int) -> Any:
 
 
 def _members(annotation: Any) -> Iterator[Any]:
-    """The types that a value may have, and the marks on them."""
+    """Yield the types that an annotation allows, and their metadata."""
     if get_origin(annotation) not in (Annotated, Union, types.UnionType):
         yield annotation
         return
@@ -159,16 +159,16 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _chosen_model(annotation: Any, data: Any) -> type[BaseModel] | None:
-    """The schema class of a mapping: by its ``type``, or the only class that the annotation allows."""
-    word = data.get("type") if isinstance(data, dict) else None
+    """Return the schema class of a mapping: by its ``type``, or the only class that the annotation allows."""
+    type_name = data.get("type") if isinstance(data, dict) else None
     for member in _members(annotation):
         if isinstance(member, KindOf):
-            if isinstance(word, str) and word in member.kinds:
-                return member.kinds.schema(word)
+            if isinstance(type_name, str) and type_name in member.kinds:
+                return member.kinds.schema(type_name)
             return None
     models = _models(annotation)
     if len(models) == 1:
         return models[0]
-    if isinstance(word, str):
-        return kinds(annotation).get(word)
+    if isinstance(type_name, str):
+        return kinds(annotation).get(type_name)
     return None

@@ -1,4 +1,4 @@
-"""YAML text to a Document: values with line numbers, all problems at once, and nothing that could run or blow up."""
+"""Parses YAML to a Document: values with line numbers, and all problems at once. Input is bounded and runs no code."""
 
 import copy
 import re
@@ -20,13 +20,13 @@ _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7]+|0[0-7_]*|[1-9][0-9_]
 _FLOAT = re.compile(
     r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\.\d[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)"
 )
-# Python reads longer ones where they are hexadecimal, and then refuses to write them.
+# Python parses longer hexadecimal numbers, but refuses to print them.
 _MOST_DIGITS: Final = 3_500
 _INFINITE = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def plain_scalar(text: str) -> str | int | float | bool | None:
-    """The value of an unquoted scalar."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -42,6 +42,7 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
 
 
 def _integer(text: str) -> int | str:
+    """Parse an integer of any base; return the text if it is too long or invalid."""
     digits = text.replace("_", "")
     if digits[0] in "+-":
         sign = digits[0]
@@ -65,12 +66,24 @@ _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_document(path: Path) -> Document:
-    """The document of a file; raises ConfigError with every problem found."""
+    """Read a YAML or JSON file.
+
+    Raises:
+        ConfigError: With every problem found.
+    """
     return parse_document(_read_text(path), str(path))
 
 
 def parse_document(text: str, source: str) -> Document:
-    """The document of a YAML (or JSON) text."""
+    """Parse a YAML or JSON text.
+
+    Args:
+        text: The text.
+        source: Its file name, for messages.
+
+    Raises:
+        ConfigError: With every problem found.
+    """
     builder = _Builder(source)
     try:
         document = builder.build(yaml.parse(text, Loader=_PARSER))
@@ -84,6 +97,11 @@ def parse_document(text: str, source: str) -> Document:
 
 
 def _read_text(path: Path) -> str:
+    """Read a file of limited size.
+
+    Raises:
+        ConfigError: If it is missing, unreadable, a folder or too large.
+    """
     source = str(path)
     try:
         size = path.stat().st_size
@@ -97,14 +115,15 @@ def _read_text(path: Path) -> str:
     except FileNotFoundError:
         raise _whole(source, "file not found", _similar_file(path)) from None
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise _whole(
-            source, f"cannot be read: {why}", "check the path and its permissions"
+            source, f"cannot be read: {reason}", "check the path and its permissions"
         ) from None
     return _decode(data, source)
 
 
 def _decode(data: bytes, source: str) -> str:
+    """Decode UTF-8, or UTF-16 with a byte order mark; raise ConfigError for anything else."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
     else:
@@ -138,43 +157,45 @@ def _whole(source: str, message: str, hint: str) -> ConfigError:
 
 
 def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
+    """Convert a YAML error to a problem, with a hint for the most common mistakes."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
     line = mark.line + 1 if mark is not None else None
     hint = "check indentation, colons and quotes around this line"
     lines = text.splitlines()
     if line is not None and line <= len(lines):
-        written = lines[line - 1]
-        if "\t" in written:
+        source_line = lines[line - 1]
+        if "\t" in source_line:
             hint = "indent with spaces; YAML does not allow tabs"
-        elif "${" in written and "{" in written.replace("${", ""):
+        elif "${" in source_line and "{" in source_line.replace("${", ""):
             hint = "inside { } put quotes around ${...}"
-        elif "mapping values" in str(what):
+        elif "mapping values" in str(reason):
             hint = "put quotes around a value that holds a colon"
-    return Problem(WHOLE_FILE, f"is not valid YAML: {what}", hint, line=line, source=source)
+    return Problem(WHOLE_FILE, f"is not valid YAML: {reason}", hint, line=line, source=source)
 
 
 _Trail: TypeAlias = list[tuple[_document.Path, SourcePosition]]
 
 
 class _Builder:
-    """Builds values from parser events. Depth and size are bounded: a config is never a bomb."""
+    """Builds values from parser events. Depth and size are limited, so that a hostile file cannot exhaust memory."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.problems: list[Problem] = []
-        # Every part in the order of the file; of a path that occurs twice (a key and its value) the first counts.
+        # Positions in the order of the file; if a path occurs twice (a key and its value), the first counts.
         self._trail: _Trail = [((), SourcePosition(source, 1))]
         self._anchors: dict[str, tuple[Any, _Trail]] = {}
         self._nodes = 0
 
     def build(self, events: Iterator[Any]) -> Document:
+        """Build the document from the parser's events."""
         value = None
-        seen = 0
+        document_count = 0
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                seen += 1
-                if seen > 1:
+                document_count += 1
+                if document_count > 1:
                     self._report(
                         (),
                         event,
@@ -187,6 +208,7 @@ class _Builder:
         return Document(value, dict(reversed(self._trail)))
 
     def _node(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
+        """Build the value that begins with an event, and record its anchor."""
         self._nodes += 1
         if self._nodes > MAX_NODES or len(path) > MAX_DEPTH:
             raise yaml.MarkedYAMLError(
@@ -203,13 +225,14 @@ class _Builder:
         return value
 
     def _value(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
+        """Build a scalar, list or mapping, reporting tags that are not allowed."""
         tag = event.tag or ""
         if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            short_tag = tag.replace("tag:yaml.org,2002:", "!!")
             self._report(
                 path,
                 event,
-                f"YAML tag {shown} is not allowed",
+                f"YAML tag {short_tag} is not allowed",
                 hint="remove the tag; plain values only",
             )
         if isinstance(event, yaml.ScalarEvent):
@@ -225,7 +248,8 @@ class _Builder:
         return self._mapping(events, path)
 
     def _mapping(self, events: Iterator[Any], path: _document.Path) -> Any:
-        own: dict[str, Any] = {}
+        """Build a mapping, reporting keys that are not scalars or occur twice, and apply its merge keys."""
+        own_values: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         key: Any
         while not isinstance(key := next(events), yaml.MappingEndEvent):
@@ -235,35 +259,37 @@ class _Builder:
                 self._node(next(events), events, path)
                 continue
             name = key.value
-            below = (*path, name)
-            if name in own:
+            value_path = (*path, name)
+            if name in own_values:
                 self._report(
-                    below, key, f"the key {name!r} occurs twice", hint="keep one of the two"
+                    value_path, key, f"the key {name!r} occurs twice", hint="keep one of the two"
                 )
-            self._mark(below, key)
-            value = self._node(next(events), events, below)
+            self._mark(value_path, key)
+            value = self._node(next(events), events, value_path)
             if name == "<<" and key.implicit[0]:
                 merged = {**self._merge_key(value, key, path), **merged}
             else:
-                own[name] = value
-        return {**merged, **own}
+                own_values[name] = value
+        return {**merged, **own_values}
 
     def _merge_key(self, value: Any, event: Any, path: _document.Path) -> dict[str, Any]:
+        """Return the merged mappings of a ``<<`` key; the first of a list takes precedence."""
         if isinstance(value, list):
-            parts = value
+            mappings = value
         else:
-            parts = [value]
+            mappings = [value]
         merged: dict[str, Any] = {}
-        for part in reversed(parts):
-            if isinstance(part, dict):
-                merged.update(part)
+        for mapping in reversed(mappings):
+            if isinstance(mapping, dict):
+                merged.update(mapping)
             else:
                 self._report(path, event, "<< must name a mapping", hint="write <<: *anchor")
         return merged
 
     def _alias(self, event: Any, path: _document.Path) -> Any:
-        known = self._anchors.get(event.anchor)
-        if known is None:
+        """Return a copy of the value of an anchor, and record the positions of its parts."""
+        anchored = self._anchors.get(event.anchor)
+        if anchored is None:
             self._report(
                 path,
                 event,
@@ -271,9 +297,9 @@ class _Builder:
                 hint=f"put &{event.anchor} before the value",
             )
             return None
-        value, inner = known
-        self._nodes += len(inner)
-        self._trail += [(path + below, mark) for below, mark in inner]
+        value, inner_marks = anchored
+        self._nodes += len(inner_marks)
+        self._trail += [(path + below, mark) for below, mark in inner_marks]
         return copy.deepcopy(value)
 
     def _mark(self, path: _document.Path, event: Any) -> None:

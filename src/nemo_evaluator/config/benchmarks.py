@@ -96,7 +96,7 @@ class StopWhen(Model):
 
 
 def _inline_sandbox(value: Any) -> Any:
-    # Names of top-level sandboxes are replaced before; what is still a string was not found there.
+    # Names of top-level sandboxes have been replaced before, so a remaining string is an unknown name.
     if value == "none":
         return {"type": "none"}
     if isinstance(value, str):
@@ -220,17 +220,17 @@ class BenchmarkConfig(Model):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        described = with_settings(
+        json_schema = with_settings(
             handler, schema, SCHEMES, word="name", settings="params", starts="://"
         )
-        handler.resolve_ref_schema(described)["required"].remove("solver")
-        return described
+        handler.resolve_ref_schema(json_schema)["required"].remove("solver")
+        return json_schema
 
     @model_validator(mode="after")
     def _sandbox_needed(self) -> Self:
-        why = self.solver.needs_sandbox()
-        if why is not None and self.sandbox.type == "none":
-            raise PydanticCustomError("sandbox_needed", "{why}", {"why": why})
+        reason = self.solver.needs_sandbox()
+        if reason is not None and self.sandbox.type == "none":
+            raise PydanticCustomError("sandbox_needed", "{why}", {"why": reason})
         uri = getattr(self.solver, "uri", None)
         if (
             self.solver.owns_loop

@@ -1,4 +1,4 @@
-"""Composition: a config file and the files it builds on (``defaults``, ``playbook``), merged into one document."""
+"""Composition: merges a config file and the files it builds on (``defaults``, ``playbook``) into one document."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -22,40 +22,48 @@ _ENTRIES = "write - group/name, - _base_: name, or - _self_"
 
 
 def compose_config(path: str | Path) -> dict[str, Any]:
-    """The composed config as plain data: layers merged, nulls pruned, ``${.self.references}`` resolved."""
+    """Return a composed config as plain data: files merged, nulls removed, ``${.references}`` resolved."""
     return drop_variables(resolve_self_references(compose_document(Path(path))).value)
 
 
 def drop_variables(value: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the top-level keys that begin with an underscore: they are variables of the author."""
+    """Remove the top-level keys that begin with an underscore: they are variables for references."""
     return {key: item for key, item in value.items() if not key.startswith("_")}
 
 
 def compose_document(path: Path) -> Document:
-    """All layers of a config file merged; references are not resolved yet."""
+    """Merge all layers of a config file; references are not resolved yet."""
     search = [path.parent / "conf", config_home() / "conf", _FRAGMENTS]
     return _compose(path, [folder for folder in search if folder.is_dir()], ())
 
 
 def as_mapping(document: Document, path: Path | None) -> Document:
-    """The document itself, when it is a mapping; a ConfigError otherwise."""
+    """Return the document if it is a mapping.
+
+    Raises:
+        ConfigError: If it is anything else.
+    """
     if isinstance(document.value, dict):
         return document
     if document.value is None:
-        found = "nothing"
+        type_name = "nothing"
     else:
-        found = f"a {type(document.value).__name__}"
+        type_name = f"a {type(document.value).__name__}"
     hint = "a config starts with services: and benchmarks:"
-    raise document.error((), f"must be a mapping at the top, found {found}", hint, source=path)
+    raise document.error((), f"must be a mapping at the top, found {type_name}", hint, source=path)
 
 
 def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Document:
-    """Follow ``defaults``. A file that is reached twice by different ways (a diamond) is fine; a loop is not."""
+    """Merge a file with its ``defaults``. The same file may be reached along several paths, but not from itself.
+
+    Raises:
+        ConfigError: If files build on each other in a circle.
+    """
     document = as_mapping(read_document(path), path)
     resolved = path.resolve()
     if resolved in above:
-        loop = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
-        message = f"files build on each other in a circle: {loop}"
+        cycle = " -> ".join(step.name for step in (*above[above.index(resolved) :], resolved))
+        message = f"files build on each other in a circle: {cycle}"
         raise document.error(
             ("defaults",), message, "remove one of these _base_ entries", source=path
         )
@@ -70,30 +78,30 @@ def _compose(path: Path, search: list[Path], above: tuple[Path, ...]) -> Documen
 def _layers(
     document: Document, path: Path, search: list[Path], above: tuple[Path, ...]
 ) -> list[Document]:
-    """The layers of a file, lowest first: its ``defaults`` in order, and its own keys at ``_self_`` or last."""
+    """Return the layers of a file, lowest first: its ``defaults`` in order, and its own keys at ``_self_`` or last."""
     entries = document.value["defaults"]
     if not isinstance(entries, list):
         raise document.error(("defaults",), "must be a list", _ENTRIES, source=path)
     own_keys = {key: value for key, value in document.value.items() if key != "defaults"}
     body = Document(own_keys, document.marks)
     layers: list[Document] = []
-    own_place: int | None = None
+    own_position: int | None = None
     problems: list[Problem] = []
-    for number, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if entry == "_self_":
-            if own_place is None:
-                own_place = len(layers)
+            if own_position is None:
+                own_position = len(layers)
             continue
         try:
             layer = _layer(
-                entry, document, ("defaults", number), path=path, search=search, above=above
+                entry, document, ("defaults", index), path=path, search=search, above=above
             )
             layers.append(layer)
         except ConfigError as error:
             problems.extend(error.problems)
     if problems:
         raise ConfigError(problems, source=str(path))
-    layers.insert(len(layers) if own_place is None else own_place, body)
+    layers.insert(len(layers) if own_position is None else own_position, body)
     return layers
 
 
@@ -106,7 +114,7 @@ def _layer(
     search: list[Path],
     above: tuple[Path, ...],
 ) -> Document:
-    """The document that one entry of ``defaults`` names: ``{_base_: name}``, ``group/name`` or ``name``."""
+    """Return the document that one entry of ``defaults`` names: ``{_base_: name}``, ``group/name`` or ``name``."""
     base = entry.get("_base_") if isinstance(entry, dict) and len(entry) == 1 else None
     if isinstance(base, str):
         base_file = _find_or_raise(base, [path.parent, *search], document, place=place)
@@ -124,7 +132,11 @@ def _layer(
 def _find_or_raise(
     name: str, folders: Iterable[Path], document: Document, place: ConfigPath
 ) -> Path:
-    """The file of an entry of ``defaults``; a ConfigError that suggests a name, or lists the searched folders."""
+    """Return the file that an entry of ``defaults`` names.
+
+    Raises:
+        ConfigError: If there is none; with a similar name, or the searched folders.
+    """
     folders = list(dict.fromkeys(folders))
     path = _find(name, folders)
     if path is not None:
@@ -140,13 +152,13 @@ def _find_or_raise(
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path | None:
-    tried = (folder / f"{name}{ending}" for folder in folders for ending in _ENDINGS)
-    # Not Path.is_file: that raises for a name that no file can have.
-    return next((path for path in tried if os.path.isfile(path)), None)  # noqa: PTH113
+    candidates = (folder / f"{name}{ending}" for folder in folders for ending in _ENDINGS)
+    # Unlike Path.is_file, this does not raise for an invalid file name.
+    return next((path for path in candidates if os.path.isfile(path)), None)  # noqa: PTH113
 
 
 def playbook_names() -> list[str]:
-    """The packaged playbooks: benchmark entries with tested settings."""
+    """Return the names of the packaged playbooks, which are benchmark entries with tested settings."""
     return sorted(file.stem for file in PLAYBOOKS.glob("*.yaml"))
 
 
@@ -166,11 +178,11 @@ def expand_playbooks(document: Document, beside: Path) -> Document:
     marks = dict(document.marks)
     entries: list[Any] = []
     problems: list[Problem] = []
-    for number, entry in enumerate(benchmarks):
+    for index, entry in enumerate(benchmarks):
         if not isinstance(entry, dict) or "playbook" not in entry:
             entries.append(entry)
             continue
-        place = ("benchmarks", number, "playbook")
+        place = ("benchmarks", index, "playbook")
         try:
             playbook = _playbook(entry["playbook"], document, place, beside=beside)
         except ConfigError as error:
@@ -179,13 +191,18 @@ def expand_playbooks(document: Document, beside: Path) -> Document:
         own_keys = {key: item for key, item in entry.items() if key != "playbook"}
         entries.append(deep_merge(playbook.value, own_keys))
         for path, mark in playbook.marks.items():
-            marks.setdefault(("benchmarks", number, *path), mark)
+            marks.setdefault(("benchmarks", index, *path), mark)
     if problems:
         raise ConfigError(problems)
     return Document({**document.value, "benchmarks": entries}, marks)
 
 
 def _playbook(name: Any, document: Document, place: ConfigPath, beside: Path) -> Document:
+    """Read a playbook, which may be packaged or in a file.
+
+    Raises:
+        ConfigError: If it is unknown, or is not a mapping.
+    """
     if not isinstance(name, str) or not name:
         raise document.error(place, "a name is expected", f"known: {', '.join(playbook_names())}")
     path = _find(name, (PLAYBOOKS, Path(), beside))

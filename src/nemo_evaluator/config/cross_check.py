@@ -1,4 +1,4 @@
-"""Check the references between the parts of a config, and report all wrong ones together.
+"""Checks the references between the parts of a config, and reports all wrong ones together.
 
 The checks work on plain data, so that they also run on a config that the schema has refused. The schema of each kind
 declares which fields name a service, and which role that service must have (``Refers``).
@@ -21,25 +21,26 @@ from nemo_evaluator.core.registry import did_you_mean
 
 
 class WrongReference(NamedTuple):
-    """One reference that is wrong."""
+    """A wrong reference, with its path in the config, a message and a hint."""
 
     path: Path
     message: str
     hint: str
 
     def __str__(self) -> str:
+        """Return the path, the message and the hint in one line."""
         return f"{show_path(self.path)}: {self.message} ({self.hint})"
 
 
 def benchmarks_of(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The benchmarks of a config that are mappings, with their paths."""
-    for number, benchmark in enumerate(as_list(data.get("benchmarks"))):
+    """Yield the benchmarks of a config that are mappings, with their paths."""
+    for index, benchmark in enumerate(as_list(data.get("benchmarks"))):
         if isinstance(benchmark, dict):
-            yield ("benchmarks", number), benchmark
+            yield ("benchmarks", index), benchmark
 
 
 def get_in(data: Any, *keys: str) -> Any:
-    """The value under nested keys; None where there is nothing."""
+    """Return the value under nested keys; None if there is none."""
     for key in keys:
         if not isinstance(data, dict):
             return None
@@ -48,7 +49,7 @@ def get_in(data: Any, *keys: str) -> Any:
 
 
 def number_of(value: Any, default: int) -> int:
-    """A whole number, also one that is written as text; ``default`` for anything else."""
+    """Return an integer, which may be written as text; ``default`` for anything else."""
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -69,22 +70,22 @@ def with_solver(entry: Any, data: dict[str, Any]) -> Any:
     """
     if not isinstance(entry, dict):
         return entry
-    written = entry.get("solver")
-    if written is not None and not isinstance(written, dict):
+    written_solver = entry.get("solver")
+    if written_solver is not None and not isinstance(written_solver, dict):
         return entry
-    solver = {"type": "simple", **(written or {})}
+    solver = {"type": "simple", **(written_solver or {})}
     if solver["type"] == "simple" and "service" not in solver:
         models = models_to_ask(data)
         if len(models) != 1:
             return entry
         solver["service"] = models[0]
-    if solver == written:
+    if solver == written_solver:
         return entry
     return {**entry, "solver": solver}
 
 
 def models_to_ask(data: dict[str, Any]) -> list[str]:
-    """The models that a solver may use: all model services that are not the judge of a metric."""
+    """Return the model services that a solver may use: all that are not the judge of a metric."""
     judges: set[Any] = set()
     for _, benchmark in benchmarks_of(data):
         for metric in get_in(benchmark, "scoring", "metrics") or []:
@@ -108,9 +109,9 @@ def cross_check(data: dict[str, Any]) -> list[WrongReference]:
     """Find every wrong reference of a config.
 
     Args:
-        data: The config as plain data; it may be invalid in other ways.
+        data: The config as plain data; it may also be invalid in other ways.
     """
-    wrong = [
+    wrong_references = [
         *_named(data),
         *_dependencies(data),
         *_stop_rules(data),
@@ -119,12 +120,12 @@ def cross_check(data: dict[str, Any]) -> list[WrongReference]:
     ]
     cluster = _schema(CLUSTERS, data.get("cluster"))
     if cluster is not None:
-        wrong += cluster.findings(data)  # type: ignore[attr-defined]
-    return wrong
+        wrong_references += cluster.findings(data)  # type: ignore[attr-defined]
+    return wrong_references
 
 
 def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Wrong service names in solvers, verifiers and metrics."""
+    """Yield wrong service names in solvers, verifiers and metrics."""
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         yield from _references(data, SOLVERS, solver, path=(*path, "solver"), solving=None)
@@ -138,9 +139,9 @@ def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
 def _references(
     data: dict[str, Any], kinds: Kinds, owner: Any, path: Path, solving: Any
 ) -> Iterator[WrongReference]:
-    """Wrong service names in the settings ``owner`` of one kind, and judges of their own answers.
+    """Yield wrong service names in the settings ``owner`` of one kind, and models that judge their own answers.
 
-    ``solving`` is the service that answers the benchmark; None when the owner is not a judge.
+    ``solving`` is the service that answers the benchmark; None if the owner is not a judge.
     """
     schema = _schema(kinds, owner)
     if schema is None:
@@ -148,10 +149,10 @@ def _references(
     for field, mark in marks(schema, Refers):
         field_path = (*path, field)
         value = owner.get(field)
-        named: list[tuple[Path, Any]] = [(field_path, value)]
+        names_by_path: list[tuple[Path, Any]] = [(field_path, value)]
         if isinstance(value, list):
-            named = [((*field_path, number), name) for number, name in enumerate(value)]
-        for name_path, name in named:
+            names_by_path = [((*field_path, number), name) for number, name in enumerate(value)]
+        for name_path, name in names_by_path:
             yield from _service(data, name, name_path, role=mark.role)
             judges_itself = mark.judges and isinstance(name, str) and name == solving
             if judges_itself and owner.get("allow_self_judge") is not True:
@@ -161,12 +162,13 @@ def _references(
 
 
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
+    """Return the schema of the settings of a kind; None if their ``type`` is unknown."""
     if isinstance(owner, dict):
-        word = owner.get("type")
+        type_name = owner.get("type")
     else:
-        word = None
-    if isinstance(word, str) and word in kinds:
-        return kinds.schema(word)
+        type_name = None
+    if isinstance(type_name, str) and type_name in kinds:
+        return kinds.schema(type_name)
     return None
 
 
@@ -175,7 +177,7 @@ def _role(service: Any) -> Role:
 
 
 def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterator[WrongReference]:
-    """A service name that is unknown, or a service without the needed role."""
+    """Yield a problem for a service that is unknown or lacks the needed role."""
     services = data.get("services")
     if not isinstance(name, str) or not name or not isinstance(services, dict):
         return
@@ -185,15 +187,17 @@ def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterato
     actual_role = _role(services[name])
     if role == actual_role or "any" in (role, actual_role):
         return
-    fitting = [repr(str(other)) for other, service in services.items() if _role(service) == role]
-    hint = f"use {' or '.join(fitting)}" if fitting else f"add {_ROLES[role]} under services:"
+    suitable = [
+        repr(str(candidate)) for candidate, service in services.items() if _role(service) == role
+    ]
+    hint = f"use {' or '.join(suitable)}" if suitable else f"add {_ROLES[role]} under services:"
     type_name = get_in(services, name, "type")
     message = f"{name!r} is of type {type_name}; {_ROLES[role]} is needed here"
     yield WrongReference(path, message, hint)
 
 
 def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Wrong names in ``depends_on``, and circles."""
+    """Yield wrong names in ``depends_on``, and circular dependencies."""
     services = data.get("services")
     if not isinstance(services, dict):
         return
@@ -214,6 +218,7 @@ def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _dependency_circle(targets_by_service: dict[Any, list[str]]) -> Iterator[WrongReference]:
+    """Yield a problem for services that depend on each other in a circle."""
     sorter: TopologicalSorter[Any] = TopologicalSorter()
     for name, targets in targets_by_service.items():
         sorter.add(name, *(target for target in targets if target != name))
@@ -228,6 +233,7 @@ def _dependency_circle(targets_by_service: dict[Any, list[str]]) -> Iterator[Wro
 
 
 def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
+    """Yield benchmarks whose ``stop_when`` cannot work with their other settings."""
     for path, benchmark in benchmarks_of(data):
         if not benchmark.get("stop_when"):
             continue
@@ -249,19 +255,21 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Batches take single requests, of one process, and hours."""
-    batched: list[str] = []
+    """Yield settings that do not work with a batch service: Ray workers, solvers with several requests, short timeouts."""
+    batch_services: list[str] = []
     for name, service in as_dict(data.get("services")).items():
         if get_in(service, "batch"):
-            batched.append(name)
-    if batched and get_in(data, "cluster", "type") == "ray":
+            batch_services.append(name)
+    if batch_services and get_in(data, "cluster", "type") == "ray":
         message = "workers of a Ray cluster cannot share a batch"
         yield WrongReference(
-            ("services", batched[0], "batch"), message, "remove batch, or use another cluster.type"
+            ("services", batch_services[0], "batch"),
+            message,
+            "remove batch, or use another cluster.type",
         )
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
-        if get_in(solver, "service") not in batched:
+        if get_in(solver, "service") not in batch_services:
             continue
         if get_in(solver, "type") != "simple":
             message = f"solver {get_in(solver, 'type')} sends several requests per problem, and a batch takes one"
@@ -277,13 +285,13 @@ def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Settings that Anthropic batches do not support, and settings that they need."""
+    """Yield settings that Anthropic batches do not support, and missing ones that they require."""
     services = as_dict(data.get("services"))
-    anthropic: list[str] = []
+    anthropic_services: list[str] = []
     for name in services:
         if get_in(services, name, "batch", "provider") == "anthropic":
-            anthropic.append(name)
-    for name in anthropic:
+            anthropic_services.append(name)
+    for name in anthropic_services:
         service = services[name]
         service_path = ("services", name)
         yield from _unsupported_by_anthropic(
@@ -297,7 +305,7 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         name = get_in(solver, "service")
-        if name not in anthropic:
+        if name not in anthropic_services:
             continue
         generation = get_in(solver, "generation")
         yield from _unsupported_by_anthropic(generation, (*path, "solver", "generation"))
@@ -309,6 +317,7 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _unsupported_by_anthropic(generation: Any, path: Path) -> Iterator[WrongReference]:
+    """Yield the generation settings that Anthropic batches do not support."""
     for key in ("seed", "frequency_penalty", "presence_penalty"):
         if get_in(generation, key) is not None:
             hint = "remove it, or leave out batch"

@@ -1,4 +1,4 @@
-"""``.env``: variables of a project, kept beside its config. They never replace those of the environment."""
+"""``.env`` files: variables of a project, stored next to its config. They never replace existing ones."""
 
 import os
 import re
@@ -17,10 +17,20 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 
 
 def use_env_file(folder: Path, named: str | None = None) -> list[str]:
-    """Set the variables of ``named``, or of ``folder/.env`` if there is one; returns the names that were set.
+    """Set the environment variables of a ``.env`` file.
 
-    A variable that the environment has already is left alone. Values whose name looks secret, and random
-    ones, are masked from here on.
+    Variables that already exist are not changed. Values that look like secrets, by their name or because they are
+    random, are masked in all output from here on.
+
+    Args:
+        folder: The folder whose ``.env`` is read, if it exists.
+        named: A file to read instead, which must exist.
+
+    Returns:
+        The names of the variables that were set.
+
+    Raises:
+        UsageError: If the file is unreadable or has an invalid line.
     """
     if named is not None:
         path = Path(named).expanduser()
@@ -41,23 +51,28 @@ def use_env_file(folder: Path, named: str | None = None) -> list[str]:
 
 
 def _parse(text: str, path: Path) -> dict[str, str]:
+    """Parse the lines of a ``.env`` file.
+
+    Raises:
+        UsageError: For a line that is not NAME=VALUE.
+    """
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
-            # The line itself may hold a key: it is not shown.
+        match = _LINE.fullmatch(line)
+        if match is None:
+            # The message does not contain the line, which may hold a key.
             raise UsageError(
                 f"{path}:{number}: not NAME=VALUE",
                 hint="quote a value that has spaces or quotes in it",
             )
-        double = found["double"]
+        double = match["double"]
         if double is None:
-            quoted = found["single"]
+            quoted = match["single"]
         else:
             quoted = _ESCAPE.sub(lambda one: _unescaped(one[1]), double)
-        values[found["name"]] = quoted if quoted is not None else found["plain"]
+        values[match["name"]] = quoted if quoted is not None else match["plain"]
     return values
 
 

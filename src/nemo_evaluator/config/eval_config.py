@@ -26,9 +26,12 @@ _DECORATORS = ("benchmark", "register")
 
 
 def declared_name(file: str) -> str | None:
-    """The name that ``@benchmark(name=...)`` or ``@register(...)`` of the file gives; None when it is not one word.
+    """Return the benchmark name that a file declares with ``@benchmark(name=...)`` or ``@register(...)``.
 
-    Of several, the one called like the file counts, as it does when the benchmark is opened.
+    If a file declares several, the one named like the file counts, as it does when the benchmark is opened.
+
+    Returns:
+        The name; None if the file is unreadable, or no name is unique or matches.
     """
     try:
         path = find_file(file)
@@ -47,21 +50,28 @@ def declared_name(file: str) -> str | None:
 
 
 def _names(node: ast.AST) -> list[str]:
-    found = []
-    for call in [one for one in getattr(node, "decorator_list", ()) if isinstance(one, ast.Call)]:
+    """Return the names in the ``benchmark`` and ``register`` decorators of a function or class."""
+    names = []
+    for call in [
+        decorator
+        for decorator in getattr(node, "decorator_list", ())
+        if isinstance(decorator, ast.Call)
+    ]:
         if isinstance(call.func, ast.Attribute):
-            called: str | Any = call.func.attr
+            decorator_name: str | Any = call.func.attr
         else:
-            called = getattr(call.func, "id", "")
-        given = [word.value for word in call.keywords if word.arg == "name"] or call.args[:1]
+            decorator_name = getattr(call.func, "id", "")
+        name_arguments = [
+            keyword.value for keyword in call.keywords if keyword.arg == "name"
+        ] or call.args[:1]
         if (
-            called in _DECORATORS
-            and given
-            and isinstance(given[0], ast.Constant)
-            and isinstance(given[0].value, str)
+            decorator_name in _DECORATORS
+            and name_arguments
+            and isinstance(name_arguments[0], ast.Constant)
+            and isinstance(name_arguments[0].value, str)
         ):
-            found.append(given[0].value)
-    return found
+            names.append(name_arguments[0].value)
+    return names
 
 
 class DatasetsConfig(Model):
@@ -129,10 +139,12 @@ class EvalConfig(Model):
         benchmarks = as_dict(data).get("benchmarks")
         if not isinstance(benchmarks, list):
             return data
-        named = as_dict(data.get("sandboxes"))
+        named_sandboxes = as_dict(data.get("sandboxes"))
         return {
             **data,
-            "benchmarks": [_with_sandbox(with_solver(one, data), named) for one in benchmarks],
+            "benchmarks": [
+                _with_sandbox(with_solver(entry, data), named_sandboxes) for entry in benchmarks
+            ],
         }
 
     @model_validator(mode="after")
@@ -147,17 +159,20 @@ class EvalConfig(Model):
     @model_validator(mode="after")
     def _unique_ids(self) -> Self:
         """Every benchmark gets a key of its own: the name, numbered if it occurs twice."""
-        given = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
-        twice = next((one for one in given if given.count(one) > 1), None)
-        if twice is not None:
+        explicit_ids = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
+        duplicate = next(
+            (benchmark_id for benchmark_id in explicit_ids if explicit_ids.count(benchmark_id) > 1),
+            None,
+        )
+        if duplicate is not None:
             raise PydanticCustomError(
-                "same_id", "two benchmarks have the id {id}", {"id": repr(twice)}
+                "same_id", "two benchmarks have the id {id}", {"id": repr(duplicate)}
             )
-        taken = set(given)
+        used_ids = set(explicit_ids)
         for benchmark in self.benchmarks:
             if benchmark.id is None:
-                benchmark.id = _free_id(benchmark.name, taken)
-                taken.add(benchmark.id)
+                benchmark.id = _free_id(benchmark.name, used_ids)
+                used_ids.add(benchmark.id)
         return self
 
     @model_validator(mode="after")
@@ -179,24 +194,24 @@ class EvalConfig(Model):
 
     def only(self, names: Iterable[str]) -> Self:
         """The config with these services alone, and those that they depend on."""
-        wanted = set[str]()
+        needed = set[str]()
         queue = list(names)
         while queue:
             name = queue.pop()
-            if name in self.services and name not in wanted:
-                wanted.add(name)
+            if name in self.services and name not in needed:
+                needed.add(name)
                 queue += self.services[name].depends_on
         return self.model_copy(
-            update={"services": {key: self.services[key] for key in self.services if key in wanted}}
+            update={"services": {key: self.services[key] for key in self.services if key in needed}}
         )
 
     def model_services(self) -> dict[str, ModelService]:
         """The services that serve a model."""
-        mapping: dict[str, ModelService] = {}
+        services: dict[str, ModelService] = {}
         for name, service in self.services.items():
             if isinstance(service, ModelService):
-                mapping[name] = service
-        return mapping
+                services[name] = service
+        return services
 
     def api_services(self) -> list[str]:
         """The names of the model services that nel does not start itself: they can be asked before a run."""
@@ -204,15 +219,17 @@ class EvalConfig(Model):
 
 
 def _with_sandbox(benchmark: Any, named: dict[str, Any]) -> Any:
-    word = as_dict(benchmark).get("sandbox")
-    if isinstance(word, str):
-        found = named.get(word)
+    """Replace the name of a sandbox in a benchmark entry with the sandbox's settings."""
+    name = as_dict(benchmark).get("sandbox")
+    if isinstance(name, str):
+        block = named.get(name)
     else:
-        found = None
-    return benchmark if found is None else {**benchmark, "sandbox": found}
+        block = None
+    return benchmark if block is None else {**benchmark, "sandbox": block}
 
 
 def _free_id(name: str, taken: set[str]) -> str:
+    """Return an unused id for a benchmark: its name, numbered if it is taken."""
     file, _, member = (
         name.rpartition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
     )

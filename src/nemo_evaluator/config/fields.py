@@ -1,4 +1,4 @@
-"""What all schema classes share: unknown keys are refused, and a few field types with their rules."""
+"""The base of all schema classes, which refuses unknown keys, and field types with their validation."""
 
 import ipaddress
 import re
@@ -33,7 +33,7 @@ PROTOCOL_OF_PATH: dict[str, Protocol] = {
     "/responses": "responses",
 }
 
-# Context of a dump that is hashed and not shown: headers stand in it, since another header is another question.
+# Dump context for fingerprints: it includes headers, because they may change the answers, and is never shown.
 FOR_FINGERPRINT = {"for": "fingerprint"}
 
 _SIZE = re.compile(r"\d+(\.\d+)?\s*([kmgt]i?)?b?", re.IGNORECASE)
@@ -59,12 +59,15 @@ class Model(BaseModel):
 
 
 def no_items() -> list[Any]:
-    """The default of a list. (To learn what `list` itself takes, pydantic parses its help: 10 ms of every start.)"""
+    """Return the default of a list field.
+
+    With ``list`` itself as the default factory, pydantic would inspect its signature: 10 ms on every start.
+    """
     return []
 
 
 def _no_bool(value: Any) -> Any:
-    # YAML says true, and Python would take it for 1.
+    # Python would treat YAML's true as 1.
     if isinstance(value, bool):
         raise PydanticCustomError("number_expected", "a number is expected, not true or false")
     return value
@@ -84,6 +87,7 @@ def _remember_secrets(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _env_names(values: dict[str, str]) -> dict[str, str]:
+    """Check the names and values of environment variables."""
     for name, text in values.items():
         if not is_env_name(name):
             message = (
@@ -153,7 +157,7 @@ def _mask_variables(values: dict[str, Any]) -> Any:
 
 def _mask_headers(values: dict[str, str], info: SerializationInfo) -> Any:
     if info.context == FOR_FINGERPRINT:
-        # A header may choose what answers; a key does not.
+        # A header may select the model or its version; a key does not change the answers.
         return {name: MASK if looks_secret(name) else text for name, text in values.items()}
     return masked_config(values, [], ("headers",))
 
@@ -173,21 +177,22 @@ def _regex(value: str) -> str:
 
 
 def _url(value: str) -> str:
+    """Check that a URL is HTTP and contains no user name or password."""
     try:
-        parts = urlsplit(value)
-        named = parts.username is not None or parts.password is not None
-        ok = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
+        url = urlsplit(value)
+        has_user = url.username is not None or url.password is not None
+        is_valid = (
+            url.scheme in ("http", "https")
+            and bool(url.hostname)
+            and (url.port is None or url.port > 0)
         )
     except ValueError:
-        ok = named = False
-    if named:
-        text = "a URL must not hold a user name or password: give the key as api_key, or as a header under "
-        text += "proxy.extra_headers, from an environment variable"
-        raise PydanticCustomError("url_with_password", text)
-    if not ok:
+        is_valid = has_user = False
+    if has_user:
+        message = "a URL must not hold a user name or password: give the key as api_key, or as a header under "
+        message += "proxy.extra_headers, from an environment variable"
+        raise PydanticCustomError("url_with_password", message)
+    if not is_valid:
         raise PydanticCustomError(
             "bad_url", "a URL that starts with http:// or https:// is expected"
         )
@@ -195,7 +200,7 @@ def _url(value: str) -> str:
 
 
 def protocol_of_url(url: str) -> Protocol | None:
-    """The protocol that the path of a URL implies; None if it implies none."""
+    """Return the protocol that the path of a URL implies; None if it implies none."""
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:
@@ -275,7 +280,7 @@ Role = Literal["model", "gym", "agent", "any"]
 
 @dataclass(frozen=True, slots=True)
 class Refers:
-    """Annotation of a field that names a service: which role the service must have, and whether it judges."""
+    """Marks a field that names a service: the role that the service must have, and whether it judges."""
 
     role: Role
     judges: bool = False
@@ -283,7 +288,7 @@ class Refers:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Annotation of a setting that this version knows and cannot act on."""
+    """Marks a setting that this version accepts but does not support."""
 
     reason: str = NOT_YET
 

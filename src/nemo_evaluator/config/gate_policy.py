@@ -62,8 +62,10 @@ class GatePolicy(Model):
 
     def resolve(self, benchmark: str) -> PolicyDefaults:
         """The thresholds of a benchmark, defaults filled in."""
-        own = self.benchmarks.get(benchmark)
-        return self.defaults.model_copy(update=own.model_dump(exclude_unset=True) if own else {})
+        thresholds = self.benchmarks.get(benchmark)
+        return self.defaults.model_copy(
+            update=thresholds.model_dump(exclude_unset=True) if thresholds else {}
+        )
 
     def required(self) -> list[str]:
         """The listed benchmarks that decide."""
@@ -71,12 +73,16 @@ class GatePolicy(Model):
 
 
 def default_policy() -> GatePolicy:
-    """The policy when none is given."""
+    """Return the policy that is used if none is given."""
     return GatePolicy()
 
 
 def load_gate_policy(path: str | Path) -> GatePolicy:
-    """The policy of a YAML file; raises ConfigError with every problem found."""
+    """Read a policy from a YAML file.
+
+    Raises:
+        ConfigError: With every problem found.
+    """
     source = Path(path)
     document = read_document(source)
     if not isinstance(document.value, dict):
@@ -98,7 +104,15 @@ def load_gate_policy(path: str | Path) -> GatePolicy:
 
 
 def parse_gate_policy(data: Any, document: Document | None = None) -> GatePolicy:
-    """The policy of plain data."""
+    """Validate a policy given as plain data.
+
+    Args:
+        data: The policy.
+        document: The same with line numbers, for messages.
+
+    Raises:
+        ConfigError: With every problem found.
+    """
     document = document or Document(data)
     try:
         return GatePolicy.model_validate(data)

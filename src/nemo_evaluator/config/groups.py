@@ -1,4 +1,4 @@
-"""The groups of kinds. Other packages declare theirs in files of their own, found by name when a config uses them."""
+"""The groups of kinds. Other packages declare kinds in files of their own, imported when a config uses them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Check the settings that a config gives to a kind named elsewhere: an interceptor, an exporter, a scheme."""
+"""Checks the settings of kinds that are named elsewhere in a config: interceptors, exporters and schemes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from nemo_evaluator.core.registry import did_you_mean
 
 
 def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place: str | int) -> None:
-    """Refuse settings that a kind does not take.
+    """Check the settings that a config gives to a kind.
 
     Args:
         kinds: The group of kinds.
         name: The kind.
-        settings: What the config gives.
-        place: Where the settings are, below the field or model that is being validated.
+        settings: The settings in the config.
+        place: Where they are, relative to the field or model that is being validated.
 
     Raises:
         ValidationError: With one error per wrong setting, located under ``place``.
@@ -40,15 +40,15 @@ def check_settings(kinds: Kinds, name: str, settings: Mapping[str, Any], *place:
 def _setting_error(
     item: ErrorDetails, schema: type[BaseModel], name: str, path: Path
 ) -> PydanticCustomError:
-    """One schema error, told as an error of the setting at ``path`` of the kind ``name``."""
+    """Convert a schema error to an error about the setting at ``path`` of the kind ``name``."""
     key = str(path[-1]) if path else ""
-    known = list(schema.model_fields)
-    known_text = f"it takes: {', '.join(known) or 'nothing'}"
-    context: dict[str, Any] = {"name": repr(name), "key": repr(key), "hint": known_text}
+    known_settings = list(schema.model_fields)
+    known_hint = f"it takes: {', '.join(known_settings) or 'nothing'}"
+    context: dict[str, Any] = {"name": repr(name), "key": repr(key), "hint": known_hint}
     if item["type"] == "missing":
         return PydanticCustomError("setting_missing", "{name} needs the setting {key}", context)
     if item["type"] == "extra_forbidden":
-        context["hint"] = did_you_mean(key, known, known_text)
+        context["hint"] = did_you_mean(key, known_settings, known_hint)
         return PydanticCustomError("setting", "{name} has no setting {key}", context)
     context["text"] = item["msg"][:1].lower() + item["msg"][1:]
     return PydanticCustomError("setting", "setting {key} of {name}: {text}", context)

@@ -1,4 +1,4 @@
-"""Fields that hold a kind: the value of ``type`` chooses the schema, of nel's own kinds and those of third parties."""
+"""Fields that hold a kind: ``type`` selects the schema, which may come from nel or from a plugin."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar, Union, get_args
@@ -27,81 +27,85 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class KindOf:
-    """Annotation of a field that holds the settings of a kind of one group, or (``named``) the name of such a block."""
+    """Marks a field that holds the settings of a kind of one group, or (``named``) the name of such settings."""
 
     kinds: Kinds
     named: bool = False
 
     def schemas(self) -> dict[str, type[BaseModel]]:
-        """Every word with its schema."""
-        return {word: self.kinds.schema(word) for word in self.kinds.names()}
+        """Return the schema of each kind, by its name."""
+        return {name: self.kinds.schema(name) for name in self.kinds.names()}
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
+        """Return a schema that validates a mapping by its ``type``, and accepts validated settings."""
+
         def validate(value: Any) -> Any:
             if isinstance(value, source):
                 return value
             return self._validate(value)
 
-        shown = core_schema.simple_ser_schema("any")
-        return core_schema.no_info_plain_validator_function(validate, serialization=shown)
+        serialization = core_schema.simple_ser_schema("any")
+        return core_schema.no_info_plain_validator_function(validate, serialization=serialization)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
+        """Return the JSON Schema of all kinds of the group, distinguished by ``type``."""
         members: Any = Union.__getitem__(tuple(dict.fromkeys(self.schemas().values())))
         union: TypeAdapter[Any] = TypeAdapter(Annotated[members, Field(discriminator="type")])
-        described = handler(union.core_schema)
+        json_schema = handler(union.core_schema)
         if self.named:
-            return {"anyOf": [described, {"type": "string"}]}
-        return described
+            return {"anyOf": [json_schema, {"type": "string"}]}
+        return json_schema
 
     def _validate(self, value: Any) -> BaseModel:
+        """Validate a mapping with the schema of its ``type``; the errors are pydantic's own for tagged unions."""
         if not isinstance(value, Mapping):
             raise PydanticKnownError("model_attributes_type")
-        word = value.get("type")
-        if word is None:
+        type_name = value.get("type")
+        if type_name is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "'type'"})
-        if not isinstance(word, str) or word not in self.kinds:
+        if not isinstance(type_name, str) or type_name not in self.kinds:
             context = {
                 "discriminator": "'type'",
-                "tag": str(word),
+                "tag": str(type_name),
                 "expected_tags": ", ".join(self.kinds.names()),
             }
             raise PydanticKnownError("union_tag_invalid", context)
-        return self.kinds.schema(word).model_validate(value)
+        return self.kinds.schema(type_name).model_validate(value)
 
 
 def default_kind(kinds: Kinds, word: str) -> Callable[[], Any]:
-    """A factory for the default settings of a field: those of the kind ``word``."""
+    """Return a factory for the default settings of the kind ``word``."""
     return lambda: kinds.schema(word)()
 
 
 def whole(field: FieldInfo) -> Any:
-    """The type of a field with the annotations that pydantic keeps apart."""
+    """Return the type of a field together with the metadata that pydantic stores separately."""
     if field.metadata:
         return Annotated[field.annotation, *field.metadata]
     return field.annotation
 
 
 def parts(annotation: Any) -> Iterator[Any]:
-    """An annotation and all that it is made of, marks included."""
+    """Yield an annotation and all types and metadata inside it."""
     yield annotation
     for argument in get_args(annotation):
         yield from parts(argument)
 
 
 def marks(model: type[BaseModel], mark: type[M] | type) -> Iterator[tuple[str, Any]]:
-    """The fields of a schema that carry an annotation of a class, at any depth of their type."""
+    """Yield the fields of a schema whose type contains an instance of ``mark``, with that instance."""
     for name, field in model.model_fields.items():
-        found = next((one for one in parts(whole(field)) if isinstance(one, mark)), None)
-        if found is not None:
-            yield name, found
+        metadata = next((part for part in parts(whole(field)) if isinstance(part, mark)), None)
+        if metadata is not None:
+            yield name, metadata
 
 
 def check_name(kinds: Kinds, name: str) -> None:
-    """Raise an error for a name that is not a kind of the group."""
+    """Raise a validation error for a name that is not a kind of the group."""
     if name not in kinds:
         context = {
             "kind": kinds.kind,
@@ -120,12 +124,18 @@ def with_settings(
     *,
     starts: str = "",
 ) -> dict[str, Any]:
-    """The JSON Schema of a class whose field ``word`` names a kind and whose ``settings`` are that kind's.
+    """Return the JSON Schema of a class with a field that names a kind and a field with that kind's settings.
 
-    With ``starts`` the field only begins with the name and these characters.
+    Args:
+        handler: pydantic's handler.
+        schema: The core schema of the class.
+        kinds: The group of kinds.
+        word: The field that names the kind.
+        settings: The field with its settings.
+        starts: Characters after the name, if the field only begins with the name.
     """
-    described = handler(schema)
-    body = handler.resolve_ref_schema(described)
+    json_schema = handler(schema)
+    body = handler.resolve_ref_schema(json_schema)
     names = [name for name in kinds.names() if kinds.get(name).missing is None]
     body["properties"][word] = {
         **body["properties"][word],
@@ -149,4 +159,4 @@ def with_settings(
             )
     if rules:
         body["allOf"] = rules
-    return described
+    return json_schema

@@ -1,4 +1,4 @@
-"""From a file to an ``EvalConfig``: compose, override, resolve, expand, validate. Problems are reported together."""
+"""Loads a file as an ``EvalConfig``: compose, override, resolve, expand, validate. Problems are reported together."""
 
 import copy
 import os
@@ -44,7 +44,15 @@ _KEY: Final = re.compile(r'"([^"]*)"|\[(\d+)\]|([^.\[\]"]+)')
 
 @dataclass(slots=True)
 class LoadedConfig:
-    """A config and where it came from: ``document`` is the composed data, environment references unexpanded."""
+    """A config and its origin.
+
+    Attributes:
+        config: The validated config.
+        document: The composed data, with environment references unexpanded.
+        source: Its file.
+        overrides: The overrides that were applied.
+        warnings: Messages about settings that are valid but questionable.
+    """
 
     config: EvalConfig
     document: Document = field(default_factory=lambda: Document({}))
@@ -54,12 +62,12 @@ class LoadedConfig:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """The composed data, as the snapshot stores it."""
+        """The composed data, as stored in the snapshot."""
         data: dict[str, Any] = self.document.value
         return data
 
     def refuse(self, problems: list[Problem]) -> None:
-        """Raise a ConfigError with these problems of this config, if there are any."""
+        """Raise a ConfigError with these problems, if there are any."""
         if problems:
             raise ConfigError(problems, source=str(self.source) if self.source else None)
 
@@ -73,31 +81,31 @@ class BrokenConfigError(ConfigError):
         self._data = data
 
     def with_rest(self, check: Callable[[LoadedConfig], Iterable[Problem]]) -> ConfigError:
-        """Check the rest of the config as well.
+        """Check the correct parts of the config as well.
 
         Args:
-            check: Finds the problems of a config; it is called with the config without its wrong parts.
+            check: Finds the problems of a config; called with the config without its wrong parts.
 
         Returns:
-            The error with the problems of the rest. A problem at a place that is wrong or missing anyway is left out.
+            The error with the additional problems, except those at a path that is already reported.
         """
         salvaged = salvage(self._data, self.problems)
         if salvaged is None:
             return self
         config, indices = salvaged
         wrong_paths = [path_of(problem.path) for problem in self.problems]
-        more: list[Problem] = []
+        other_problems: list[Problem] = []
         for problem in check(LoadedConfig(config)):
             path = path_of(problem.path)
             if path[0] == "benchmarks" and path[1:]:
                 path = ("benchmarks", indices[int(path[1])], *path[2:])
             if not any(_is_around(path, wrong_path) for wrong_path in wrong_paths):
-                more.append(self._document.problem(path, problem.message, problem.hint))
-        return ConfigError(_in_order([*self.problems, *more]), source=self.source)
+                other_problems.append(self._document.problem(path, problem.message, problem.hint))
+        return ConfigError(_in_order([*self.problems, *other_problems]), source=self.source)
 
 
 def _is_around(path: ConfigPath, other: ConfigPath) -> bool:
-    """Whether one of two paths is the beginning of the other."""
+    """Whether one of two paths is a prefix of the other."""
     return path[: len(other)] == other[: len(path)]
 
 
@@ -109,10 +117,18 @@ def load_config(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> LoadedConfig:
-    """The config of a file. ``output_dir`` wins over ``output.dir``, as ``-o`` does.
+    """Load a config file.
 
-    Files that it names are looked for in its folder (for a snapshot: in ``folder``, where its config was), then in the
-    current one. Raises ConfigError with every problem found: path, line, what is wrong, how to fix it.
+    Args:
+        path: The file.
+        overrides: Values to change, as given with ``-O``.
+        output_dir: Replaces ``output.dir``, as ``-o`` does.
+        environment: The environment variables; None for those of this process.
+        folder: Where files that the config names are searched first; None for the folder of the config. A snapshot
+            needs the folder of its original config.
+
+    Raises:
+        ConfigError: With every problem found: path, line, message and fix.
     """
     source = Path(path)
     config_folder.set(folder or source.parent)
@@ -154,6 +170,7 @@ def _load(
     source: Path | None,
     environment: Mapping[str, str] | None,
 ) -> LoadedConfig:
+    """Apply overrides, references, user settings and playbooks to a composed config, and validate it."""
     resolved = resolve_self_references(apply_overrides(composed, overrides))
     messages: list[str] = []
     settings = user_settings.load_settings(messages.append)
@@ -172,7 +189,11 @@ def _load(
 
 
 def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
-    """The config of plain data: playbooks and environment references are expanded, then everything is checked."""
+    """Validate a config given as plain data, after expanding playbooks and environment references.
+
+    Raises:
+        ConfigError: With every problem found.
+    """
     document = expand_playbooks(as_mapping(Document(data), None), Path())
     config, messages = _validate(document, os.environ)
     for text in messages:
@@ -181,6 +202,14 @@ def parse_eval_config(data: dict[str, Any]) -> EvalConfig:
 
 
 def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalConfig, list[str]]:
+    """Expand environment references and validate.
+
+    Returns:
+        The config, and the warnings of its validation.
+
+    Raises:
+        BrokenConfigError: With every problem found.
+    """
     remember_environment(environment)
     data, problems = expand_environment(document, environment)
     with warnings.catch_warnings(record=True) as caught:
@@ -204,13 +233,13 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
 def _all_problems(
     problems: list[Problem], error: ValidationError, document: Document, data: Any
 ) -> list[Problem]:
-    """Unset variables, schema errors and wrong references together; one problem per path."""
-    schema = explain(error, document, EvalConfig)
-    references = [document.problem(*finding) for finding in cross_check(data)]
-    together: dict[str, Problem] = {}
-    for problem in (*problems, *schema, *references):
-        together.setdefault(problem.path, problem)
-    return _in_order(together.values())
+    """Combine unset variables, schema errors and wrong references; one problem per path."""
+    schema_problems = explain(error, document, EvalConfig)
+    reference_problems = [document.problem(*finding) for finding in cross_check(data)]
+    by_path: dict[str, Problem] = {}
+    for problem in (*problems, *schema_problems, *reference_problems):
+        by_path.setdefault(problem.path, problem)
+    return _in_order(by_path.values())
 
 
 def _in_order(problems: Iterable[Problem]) -> list[Problem]:
@@ -220,14 +249,14 @@ def _in_order(problems: Iterable[Problem]) -> list[Problem]:
 def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[int]] | None:
     """Make a valid config from the correct parts of a broken one.
 
-    First the wrong values are left out; where that is not enough, the parts around them are left out or replaced.
+    The wrong values are removed first; if that is not enough, the parts around them are removed or replaced.
 
     Args:
         data: The broken config.
         problems: What is wrong with it.
 
     Returns:
-        The valid config and, for each of its benchmarks, the index in the broken one. None when too little is left.
+        The valid config and, for each of its benchmarks, the index in the broken one. None if too little is left.
     """
     data = copy.deepcopy(data)
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
@@ -249,14 +278,14 @@ def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[in
         wrong_paths = [path_of(problem.path) for problem in schema_problems]
         wrong_paths += [reference.path for reference in cross_check(data)]
         dropped = {path[1] for path in wrong_paths if not _replaced(data, path) and path[1:]}
-        remaining = [place for place in range(len(indices)) if place not in dropped]
-        indices = [indices[place] for place in remaining]
-        data["benchmarks"] = [data["benchmarks"][place] for place in remaining]
+        remaining = [position for position in range(len(indices)) if position not in dropped]
+        indices = [indices[position] for position in remaining]
+        data["benchmarks"] = [data["benchmarks"][position] for position in remaining]
     return None
 
 
 def path_of(shown: str) -> ConfigPath:
-    """Parse a path that ``show_path`` has written."""
+    """Parse a path written by ``show_path``."""
     keys: list[str | int] = []
     for match in _KEY.finditer(shown):
         quoted, index, plain = match.groups()
@@ -271,7 +300,7 @@ def _replaced(data: dict[str, Any], path: ConfigPath) -> bool:
     """Remove or replace the part of the config around a wrong value.
 
     Returns:
-        False when the value is in a benchmark that has to be dropped as a whole.
+        False if the value is in a benchmark that must be dropped as a whole.
     """
     services = as_dict(data.get("services"))
     match path:

@@ -119,14 +119,14 @@ class OutputConfig(Model):
             if not isinstance(name, str):
                 continue
             names[number] = name
-            own = {key: value for key, value in target.items() if key != "type"}
+            own_settings = {key: value for key, value in target.items() if key != "type"}
             if name in EXPORTERS:
-                check_settings(EXPORTERS, name, own, "export", number)
-            if own and settings.get(name):
-                text = "export and export_config both have settings of {name}; keep one"
-                raise PydanticCustomError("given_twice", text, {"name": repr(name)})
-            if own:
-                settings[name] = own
+                check_settings(EXPORTERS, name, own_settings, "export", number)
+            if own_settings and settings.get(name):
+                message = "export and export_config both have settings of {name}; keep one"
+                raise PydanticCustomError("given_twice", message, {"name": repr(name)})
+            if own_settings:
+                settings[name] = own_settings
         return {**data, "export": names, "export_config": settings}
 
     @model_validator(mode="after")
@@ -154,14 +154,14 @@ class OutputConfig(Model):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        described = handler(schema)
-        fields = handler.resolve_ref_schema(described)["properties"]
+        json_schema = handler(schema)
+        fields = handler.resolve_ref_schema(json_schema)["properties"]
         fields["export"]["examples"] = [EXPORTERS.names()]
         fields["export_config"]["properties"] = {
             name: handler(EXPORTERS.schema(name).__pydantic_core_schema__)
             for name in EXPORTERS.names()
         }
-        return described
+        return json_schema
 
     @property
     def enriched(self) -> bool:

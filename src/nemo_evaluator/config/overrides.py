@@ -1,4 +1,4 @@
-"""``-O key=value``: one value of a composed config, changed from the command line."""
+"""``-O key=value``: changes single values of a composed config from the command line."""
 
 import copy
 import math
@@ -16,7 +16,11 @@ _PART = re.compile(r"(?:\\.|[^.\\])+")
 
 
 def apply_overrides(document: Document, overrides: Iterable[str]) -> Document:
-    """The document with every override applied, in order; all that are wrong are reported together."""
+    """Return the document with every override applied, in order.
+
+    Raises:
+        ConfigError: With all overrides that are wrong.
+    """
     changed = Document(copy.deepcopy(document.value), dict(document.marks))
     problems: list[Problem] = []
     for override in overrides:
@@ -47,8 +51,8 @@ def parse_override(override: str) -> tuple[list[str], Any]:
     escaped_parts = _PART.findall(dotted)
     if not escaped_parts or dotted.strip(".") != dotted:
         raise _wrong(override, "has no key before the =", _EXAMPLE)
-    parts = [re.sub(r"\\(.)", r"\1", part) for part in escaped_parts]
-    return parts, parse_value(text, override)
+    keys = [re.sub(r"\\(.)", r"\1", part) for part in escaped_parts]
+    return keys, parse_value(text, override)
 
 
 def parse_value(text: str, override: str) -> Any:
@@ -76,13 +80,13 @@ def _parse_yaml(text: str, override: str) -> Any:
     try:
         return parse_document(text, "-O").value
     except ConfigError as error:
-        why = error.problems[0].message.removeprefix("is not valid YAML: ")
+        reason = error.problems[0].message.removeprefix("is not valid YAML: ")
         hint = "quote it for the shell: -O 'key=[a, \"b c\"]'"
-        raise _wrong(override, f"cannot be parsed: {why}", hint) from None
+        raise _wrong(override, f"cannot be parsed: {reason}", hint) from None
 
 
 def _parse_number(text: str) -> int | float | str:
-    """The number in a text; the text itself when it is not a number."""
+    """Return the number in a text, or the text itself if it is not a number."""
     try:
         return int(text)
     except ValueError:
@@ -96,7 +100,7 @@ def _parse_number(text: str) -> int | float | str:
 
 
 def _assign(document: Document, parts: list[str], value: Any, override: str) -> None:
-    """Set the value at the path in the document; mappings on the way are created."""
+    """Set the value at the path in the document, creating the mappings on the way."""
     path: Path = ()
     container = document.value
     for part in parts[:-1]:
@@ -108,38 +112,42 @@ def _assign(document: Document, parts: list[str], value: Any, override: str) -> 
     key = _key_in(container, parts[-1], path, override=override)
     container[key] = value
     path = (*path, key)
-    replaced_marks = [known for known in document.marks if known[: len(path)] == path]
-    for replaced in replaced_marks:
-        del document.marks[replaced]
+    replaced_marks = [mark for mark in document.marks if mark[: len(path)] == path]
+    for old_path in replaced_marks:
+        del document.marks[old_path]
     document.marks[path] = SourcePosition("-O " + override.partition("=")[0])
 
 
 def _key_in(container: Any, part: str, path: Path, override: str) -> str | int:
-    """The key or index that a part of the path means in the container at ``path``."""
+    """Return the key or index that a part of the path means in the container at ``path``."""
     if isinstance(container, dict):
         return part
-    shown = show_path(path)
+    container_path = show_path(path)
     if not isinstance(container, list):
-        raise _wrong(override, f"{shown} is a plain value; it has no keys", f"set {shown} itself")
+        raise _wrong(
+            override,
+            f"{container_path} is a plain value; it has no keys",
+            f"set {container_path} itself",
+        )
     if not re.fullmatch(r"-?\d{1,9}", part):
-        message = f"{shown} is a list; {part!r} is not a number"
+        message = f"{container_path} is a list; {part!r} is not a number"
         raise _wrong(override, message, _index_hint(container, part, path))
-    number = int(part)
-    if not -len(container) <= number < len(container):
+    index = int(part)
+    if not -len(container) <= index < len(container):
         hint = "the list is empty"
         if container:
             hint = f"the last one is {show_path((*path, len(container) - 1))}"
-        message = f"{shown} has {len(container)} entries; there is no {number}"
+        message = f"{container_path} has {len(container)} entries; there is no {index}"
         raise _wrong(override, message, hint)
-    return number % len(container)
+    return index % len(container)
 
 
 def _index_hint(entries: list[Any], part: str, path: Path) -> str:
-    """Which index to write instead of a name."""
+    """Return a hint for a name that is used where a list index is needed."""
     indices: dict[str, int] = {}
-    for number, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if isinstance(entry, dict) and "name" in entry:
-            indices.setdefault(str(entry["name"]), number)
+            indices.setdefault(str(entry["name"]), index)
     close = nearest(part, list(reversed(indices)))
     if close:
         return f"{close!r} is {show_path((*path, indices[close]))}"
@@ -147,5 +155,5 @@ def _index_hint(entries: list[Any], part: str, path: Path) -> str:
 
 
 def _wrong(override: str, message: str, hint: str) -> ConfigError:
-    # The value may be a secret: only the key is shown.
+    # The message shows only the key, because the value may be a secret.
     return ConfigError([Problem(f"-O {override.partition('=')[0]}", message, hint)])

@@ -1,4 +1,4 @@
-"""Quick mode: the config of one benchmark, one endpoint and perhaps a judge, from command-line options."""
+"""Quick mode: builds the config of one benchmark, one endpoint and an optional judge from command-line options."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,13 @@ _FILE: Final = Path(__file__).parent / "data" / "providers.yaml"
 
 @dataclass(frozen=True, slots=True)
 class ModelProvider:
-    """Where a provider answers; ``key`` is the variable that usually holds its key, None where it asks for none."""
+    """The endpoint of a provider.
+
+    Attributes:
+        url: The base URL.
+        key: The environment variable that usually holds the API key; None if no key is needed.
+        org: The organisation that is put in front of model names without one.
+    """
 
     url: str
     key: str | None = None
@@ -26,21 +32,25 @@ class ModelProvider:
 
 @cache
 def providers() -> dict[str, ModelProvider]:
-    """Every provider that has a short form."""
-    mapping: dict[str, ModelProvider] = {}
-    for name, row in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items():
-        mapping[name] = ModelProvider(**row)
-    return mapping
+    """Return the providers that have a short form, by name."""
+    known_providers: dict[str, ModelProvider] = {}
+    for name, facts in yaml.safe_load(_FILE.read_text(encoding="utf-8")).items():
+        known_providers[name] = ModelProvider(**facts)
+    return known_providers
 
 
 def find_provider(text: str) -> tuple[ModelProvider, str]:
-    """The provider and the model that ``PROVIDER/MODEL`` names. Raises UsageError for one that is not known."""
+    """Return the provider and the model that ``PROVIDER/MODEL`` names.
+
+    Raises:
+        UsageError: If the provider is unknown, or there is no model.
+    """
     name, _, model = text.partition("/")
     provider = providers().get(name)
     if provider is None or not model:
-        others = f"providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
-        known = () if name in providers() else providers()
-        hint = did_you_mean(name, known, also=others, form=f"{{}}/{model or 'MODEL'}")
+        other_hint = f"providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
+        suggestions = () if name in providers() else providers()
+        hint = did_you_mean(name, suggestions, also=other_hint, form=f"{{}}/{model or 'MODEL'}")
         raise UsageError(f"--model {text} does not name a provider and a model", hint=hint)
     return provider, f"{provider.org}/{model}" if provider.org and "/" not in model else model
 
@@ -51,14 +61,14 @@ JUDGE = "judge"
 
 @dataclass(frozen=True, slots=True)
 class QuickEndpoint:
-    """Where a model answers and what it is called there; ``api_key`` may be a ``${REFERENCE}``."""
+    """The URL of a model and its name there; ``api_key`` may be a ``${REFERENCE}``."""
 
     url: str
     model: str
     api_key: str | None = None
 
     def service(self, **generation: Any) -> dict[str, Any]:
-        """The block of the config; the URL's path picks the protocol."""
+        """Return the service block of the config; the path of the URL selects the protocol."""
         url = self.url.rstrip("/")
         if not url.endswith(tuple(PROTOCOL_OF_PATH)):
             url = f"{url}/chat/completions"
@@ -81,7 +91,17 @@ def quick_data(
     temperature: float | None = 0.0,
     max_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """One service called ``model`` and one benchmark with the simple solver; a ``judge`` grades its answers."""
+    """Return a config with one service called ``model`` and one benchmark with the simple solver.
+
+    Args:
+        bench: The benchmark.
+        model: The model that answers.
+        judge: The model that grades the answers, if any.
+        repeats: Answers per problem.
+        system_prompt: The system prompt of the solver.
+        temperature: The sampling temperature.
+        max_tokens: The maximum length of an answer.
+    """
     services = {SERVICE: model.service(temperature=temperature, max_tokens=max_tokens)}
     if judge is not None:
         services[JUDGE] = judge.service()
@@ -101,4 +121,5 @@ def quick_data(
 
 
 def _given(**values: Any) -> dict[str, Any]:
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}

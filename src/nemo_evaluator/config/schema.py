@@ -1,4 +1,4 @@
-"""The schema of a config file: as JSON Schema for editors, as Markdown tables for people, which so cannot drift."""
+"""The schema of a config file, as JSON Schema for editors and as Markdown tables for people."""
 
 import types
 from collections.abc import Iterator
@@ -29,27 +29,27 @@ _DATA = Path(__file__).parent / "data"
 
 
 def config_schema() -> dict[str, Any]:
-    """What a config file may hold, composition keys and ``${...}`` references included."""
+    """Return the JSON Schema of a config file, including composition keys and ``${...}`` references."""
     schema = EvalConfig.model_json_schema(mode="validation")
-    more = yaml.safe_load((_DATA / "composition.yaml").read_text(encoding="utf-8"))
-    _allow_references(schema, more["reference"])
+    composition = yaml.safe_load((_DATA / "composition.yaml").read_text(encoding="utf-8"))
+    _allow_references(schema, composition["reference"])
     benchmark = schema["$defs"]["BenchmarkConfig"]
-    # A file that builds on others need not hold everything itself.
+    # A file that builds on others need not contain the required keys itself.
     for part in (schema, benchmark):
         part.pop("required", None)
-    more["playbook"]["anyOf"][0]["enum"] = playbook_names()
-    benchmark["properties"]["playbook"] = more["playbook"]
-    schema["properties"]["defaults"] = more["defaults"]
-    schema["patternProperties"] = more["variables"]
+    composition["playbook"]["anyOf"][0]["enum"] = playbook_names()
+    benchmark["properties"]["playbook"] = composition["playbook"]
+    schema["properties"]["defaults"] = composition["defaults"]
+    schema["patternProperties"] = composition["variables"]
     return {
         "$schema": DIALECT,
         "title": "nel evaluation config",
-        **{k: v for k, v in schema.items() if k != "title"},
+        **{key: value for key, value in schema.items() if key != "title"},
     }
 
 
 def _allow_references(node: Any, reference: dict[str, Any]) -> None:
-    """Wherever a number or a switch is expected, ``${VARIABLE}`` is right too."""
+    """Allow ``${VARIABLE}`` wherever a number or boolean is expected."""
     if isinstance(node, list):
         for item in node:
             _allow_references(item, reference)
@@ -57,13 +57,16 @@ def _allow_references(node: Any, reference: dict[str, Any]) -> None:
         if key in ("default", "enum", "const", "examples", "discriminator"):
             continue
         if isinstance(value, dict) and value.get("type") in _NOT_TEXT:
-            about: dict[str, Any] = {}
+            annotations: dict[str, Any] = {}
             for name in ("title", "description", "default"):
                 if name in value:
-                    about[name] = value.pop(name)
-            node[key] = {**about, "anyOf": [value, reference]}
+                    annotations[name] = value.pop(name)
+            node[key] = {**annotations, "anyOf": [value, reference]}
         elif key == "anyOf" and isinstance(value, list):
-            if any(isinstance(one, dict) and one.get("type") in _NOT_TEXT for one in value):
+            if any(
+                isinstance(alternative, dict) and alternative.get("type") in _NOT_TEXT
+                for alternative in value
+            ):
                 value.append(reference)
         else:
             _allow_references(value, reference)
@@ -106,11 +109,11 @@ _ROOMS = (
 
 
 def reference_markdown() -> str:
-    """The whole page: a section for every class of the schema, in the order in which the top level reaches them."""
-    # Loaded by name: nothing else of a config needs the library.
-    made = load_object("jinja2:Environment")(trim_blocks=True, lstrip_blocks=True)
-    page = made.from_string((_DATA / "config-reference.md.j2").read_text(encoding="utf-8"))
-    words = {
+    """Return the config reference page: a section for each schema class, grouped by package."""
+    # Imported here, because nothing else in this package needs Jinja.
+    environment = load_object("jinja2:Environment")(trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string((_DATA / "config-reference.md.j2").read_text(encoding="utf-8"))
+    functions = {
         "title": title,
         "about": _about,
         "own_fields": _own_fields,
@@ -118,44 +121,45 @@ def reference_markdown() -> str:
         "default": _default,
     }
     text: str = page.render(
-        models=schema_classes(), type_words=lambda field: type_words(whole(field)), **words
+        models=schema_classes(), type_words=lambda field: type_words(whole(field)), **functions
     )
     return text.rstrip("\n")
 
 
 def schema_classes() -> list[type[BaseModel]]:
-    """Every class that a config can hold, the whole config first."""
-    found: list[type[BaseModel]] = []
+    """Return every schema class that a config can contain, starting with the whole config."""
+    classes: list[type[BaseModel]] = []
     queue: list[type[BaseModel]] = [EvalConfig]
     while queue:
         model = queue.pop(0)
-        if model not in found:
-            found.append(model)
+        if model not in classes:
+            classes.append(model)
             for field in model.model_fields.values():
                 for inner in _models(whole(field)):
                     queue.append(inner)
             queue += _shared(model)
-    return [EvalConfig, *sorted(found[1:], key=_order)]
+    return [EvalConfig, *sorted(classes[1:], key=_order)]
 
 
 def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
-    place = next(
-        (at for at, room in enumerate(_ROOMS) if f".{room}" in model.__module__), len(_ROOMS)
+    position = next(
+        (index for index, package in enumerate(_ROOMS) if f".{package}" in model.__module__),
+        len(_ROOMS),
     )
-    return place, bool(_words(model)), title(model)
+    return position, bool(_words(model)), title(model)
 
 
 def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
-    """The class whose keys this one takes over, if there is one."""
+    """Return the base class whose fields this class inherits, if there is one."""
     return [base for base in model.__bases__ if issubclass(base, Model) and base is not Model]
 
 
 def title(model: type[BaseModel]) -> str:
-    """The heading of a class: its ``type`` word where it is a kind, its name otherwise."""
-    words = _words(model)
+    """Return the heading of a class: its ``type`` if it is a kind, otherwise its name."""
+    types = _words(model)
     noun = next((noun for base, noun in _NOUNS.items() if issubclass(model, base)), "")
-    if words:
-        return f"{noun} `{'` / `'.join(words)}`"
+    if types:
+        return f"{noun} `{'` / `'.join(types)}`"
     return f"`{model.__name__}`"
 
 
@@ -178,15 +182,16 @@ def _own_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _default(field: FieldInfo) -> str:
+    """Return the default of a field as Markdown."""
     if field.is_required():
         return "**required**"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is None or value is PydanticUndefined:
         return "null"
     if isinstance(value, BaseModel):
-        changed = value.model_dump(exclude_unset=True)
-        if changed:
-            return f"`{changed}`".replace("'", "")
+        set_fields = value.model_dump(exclude_unset=True)
+        if set_fields:
+            return f"`{set_fields}`".replace("'", "")
         return "defaults"
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
@@ -198,7 +203,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def type_words(annotation: Any) -> str:
-    """A type in plain words."""
+    """Describe a type in plain words."""
     origin = get_origin(annotation)
     arguments = get_args(annotation)
     if origin in (Annotated, Union, types.UnionType) and kinds(annotation):
@@ -206,15 +211,15 @@ def type_words(annotation: Any) -> str:
     if origin is Annotated:
         return type_words(arguments[0])
     if origin is Literal:
-        return " \\| ".join(f"`{word}`" for word in arguments)
+        return " \\| ".join(f"`{choice}`" for choice in arguments)
     if origin in (Union, types.UnionType):
         return " or ".join(
-            dict.fromkeys(type_words(one) for one in arguments if one is not type(None))
+            dict.fromkeys(type_words(member) for member in arguments if member is not type(None))
         )
     if origin is list:
         return f"list of {type_words(arguments[0])}"
     if origin is tuple:
-        return "list of " + ", ".join(type_words(one) for one in arguments)
+        return "list of " + ", ".join(type_words(member) for member in arguments)
     if origin is dict:
         inner = type_words(arguments[1])
         return "mapping" if inner == "anything" else f"mapping of {inner}"

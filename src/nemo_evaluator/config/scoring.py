@@ -32,11 +32,11 @@ class MetricBase(Model):
         """The services that it asks; with ``judges`` those that judge."""
         fields = [name for name, mark in marks(type(self), Refers) if mark.judges or not judges]
         values = [getattr(self, field) for field in fields]
-        results: list[str] = []
+        names: list[str] = []
         for value in values:
             for name in value if isinstance(value, list) else [value]:
-                results.append(name)
-        return results
+                names.append(name)
+        return names
 
 
 class RubricMetric(MetricBase):

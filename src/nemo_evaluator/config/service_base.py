@@ -121,17 +121,17 @@ class ModelService(ServiceBase):
             if self.proxy_verbose is not None:
                 proxy.verbose = proxy.verbose or self.proxy_verbose
             self.interceptors = self.proxy_verbose = None
-        for short, place in _PROXY_LIMITS.items():
-            given = getattr(self.proxy, short, None)
-            if given is not None:
-                block, _, name = place.rpartition(".")
+        for short, target in _PROXY_LIMITS.items():
+            value = getattr(self.proxy, short, None)
+            if value is not None:
+                block, _, name = target.rpartition(".")
                 owner = getattr(self, block).model_copy() if block else self
-                _set_once(owner, name, given, one=place, other=f"proxy.{short}")
+                _set_once(owner, name, value, one=target, other=f"proxy.{short}")
                 if block:
                     setattr(self, block, owner)
         if self.batch is not None and getattr(self, "url", None) is None:
-            text = "a server that nel starts has no batch API; batch is for services of type api"
-            raise PydanticCustomError("no_batch_api", text)
+            message = "a server that nel starts has no batch API; batch is for services of type api"
+            raise PydanticCustomError("no_batch_api", message)
         return self
 
 
@@ -145,7 +145,11 @@ _PROXY_LIMITS = {
 
 
 def _set_once(owner: Model, name: str, given: Any, one: str, other: str) -> None:
-    """Store a value that was given under a second name; refuse two values that disagree."""
+    """Store a value that was given under a second name.
+
+    Raises:
+        PydanticCustomError: If both names are set to different values.
+    """
     if name in owner.model_fields_set and getattr(owner, name) not in (None, given):
         raise _twice(one, other)
     setattr(owner, name, given)
@@ -230,12 +234,14 @@ class ManagedService(ModelService):
             given = len(self.gpus) // self.replicas
         else:
             given = self.gpus
-        wanted = -(
+        needed_gpus = -(
             -(self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) // self.num_nodes
         )
-        if given and given < wanted:
-            text = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
-            raise PydanticCustomError("too_few_gpus", text, {"given": given, "wanted": wanted})
+        if given and given < needed_gpus:
+            template = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
+            raise PydanticCustomError(
+                "too_few_gpus", template, {"given": given, "wanted": needed_gpus}
+            )
         return self
 
     def model_id(self, name: str) -> str:

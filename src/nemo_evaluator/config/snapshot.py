@@ -1,4 +1,4 @@
-"""``full_config.yaml``: the composed config of a run, ready to be run again, with no secret in it."""
+"""``full_config.yaml``: the composed config of a run, without secrets, from which it can be run again."""
 
 import os
 import shlex
@@ -23,7 +23,11 @@ INNER = "NEL_INNER_EXECUTION"
 def write_snapshot(
     loaded: LoadedConfig, folder: Path, *, run_id: str | None = None, command: Sequence[str] = ()
 ) -> Path | None:
-    """Write the snapshot; None when nothing was written, as inside another execution."""
+    """Write the snapshot of a run.
+
+    Returns:
+        Its path; None inside another execution, which writes nothing.
+    """
     target = folder / SNAPSHOT
     if os.environ.get(INNER) == "1":
         return None
@@ -34,7 +38,7 @@ def write_snapshot(
 def snapshot_text(
     loaded: LoadedConfig, *, run_id: str | None = None, command: Sequence[str] = ()
 ) -> str:
-    """The text of the snapshot: a header of comments, then the config with environment references unexpanded."""
+    """Return the text of the snapshot: a header of comments, then the config with environment references unexpanded."""
     masked: list[ConfigPath] = []
     data = masked_config(loaded.raw, masked)
     facts = {
@@ -46,7 +50,7 @@ def snapshot_text(
         "run_id": run_id,
         "masked": ", ".join(map(show_path, masked)) or None,
     }
-    # It holds wherever the folder is: a snapshot runs in the folder in which it stands, from wherever it is called.
+    # The command names no folder, so it stays correct if the folder is moved.
     lines = [f"# Run it again with: nel eval run {SNAPSHOT}"]
     lines += [f"# {name}: {' '.join(value.split())}" for name, value in facts.items() if value]
     body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
@@ -55,19 +59,19 @@ def snapshot_text(
 
 def _mask_override(override: str) -> str:
     key = override.partition("=")[0]
-    parts, parsed = parse_override(override)
-    path = tuple(int(part) if part.isdecimal() else part for part in parts)
-    shown = masked_config(parsed, [], path)
-    if shown == parsed:
+    keys, parsed = parse_override(override)
+    path = tuple(int(part) if part.isdecimal() else part for part in keys)
+    masked = masked_config(parsed, [], path)
+    if masked == parsed:
         return scrub(override)
-    return f"{key}={shown}"
+    return f"{key}={masked}"
 
 
 def _mask_words(command: Sequence[str], overrides: Sequence[str]) -> list[str]:
-    shown = {override: _mask_override(override) for override in overrides}
-    words: list[str] = []
-    for word in command:
-        for override, masked in shown.items():
-            word = word.replace(override, masked)
-        words.append(scrub(word))
-    return words
+    masked_overrides = {override: _mask_override(override) for override in overrides}
+    masked_command: list[str] = []
+    for argument in command:
+        for override, masked in masked_overrides.items():
+            argument = argument.replace(override, masked)
+        masked_command.append(scrub(argument))
+    return masked_command

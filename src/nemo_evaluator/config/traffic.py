@@ -73,7 +73,7 @@ class InterceptorConfig(Model):
 
 
 def _is_path(name: str) -> bool:
-    """``module:Class`` or ``file.py``: found when it is built, beside the config."""
+    """Whether an interceptor is given as ``module:Class`` or ``file.py``, to be imported when it is built."""
     return ":" in name or name.endswith(".py")
 
 

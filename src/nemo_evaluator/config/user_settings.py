@@ -1,4 +1,4 @@
-"""The user's own defaults, kept by ``nel config set`` and read by every run."""
+"""The user's own defaults, written by ``nel config set`` and read by every run."""
 
 import os
 from collections.abc import Callable
@@ -55,29 +55,33 @@ class UserSettings(Model):
 
 
 def config_home() -> Path:
-    """The folder of the user's files."""
+    """Return the folder of the user's configuration files."""
     base = os.environ.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "nemo-evaluator"
 
 
 def settings_path() -> Path:
-    """The file of the user's defaults."""
+    """Return the file of the user's defaults."""
     return config_home() / "config.yaml"
 
 
 def setting_names() -> list[str]:
-    """All keys that can be kept, dotted."""
-    results: list[str] = []
+    """Return the dotted names of all settings."""
+    names: list[str] = []
     for group, info in UserSettings.model_fields.items():
         for name in getattr(info.annotation, "model_fields", {}):
-            results.append(f"{group}.{name}")
-    return results
+            names.append(f"{group}.{name}")
+    return names
 
 
 def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """The kept values as plain data; an absent file is empty, a wrong value is an error with its fix.
+    """Read the user's settings as plain data; a missing file means no settings.
 
-    Other programs keep theirs in the same file: keys that are not ours are named to ``say`` and left alone.
+    Args:
+        say: Receives a message for each key that is not a setting of nel: other programs may use the same file.
+
+    Raises:
+        ConfigError: If a value is wrong.
     """
     path = settings_path()
     if not path.is_file():
@@ -88,9 +92,9 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
             return check_settings(document)
         return {}
     ours, foreign = _apart(document.value)
-    for group, kept in foreign.items():
+    for group, values in foreign.items():
         for name in (
-            [f"{group}.{key}" for key in kept]
+            [f"{group}.{key}" for key in values]
             if group in UserSettings.model_fields
             else [str(group)]
         ):
@@ -100,25 +104,29 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
 
 
 def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values that are ours, and the rest."""
+    """Split values into settings of nel and the rest."""
     ours: dict[str, Any] = {}
     foreign: dict[str, Any] = {}
-    for group, kept in values.items():
-        known = UserSettings.model_fields.get(group)
-        if known is None or not isinstance(kept, dict):
-            (foreign if known is None else ours)[group] = kept
+    for group, settings in values.items():
+        group_field = UserSettings.model_fields.get(group)
+        if group_field is None or not isinstance(settings, dict):
+            (foreign if group_field is None else ours)[group] = settings
             continue
-        for name, value in kept.items():
+        for name, value in settings.items():
             if f"{group}.{name}" in setting_names():
-                side = ours
+                target = ours
             else:
-                side = foreign
-            side.setdefault(group, {})[name] = value
+                target = foreign
+            target.setdefault(group, {})[name] = value
     return ours, foreign
 
 
 def check_settings(document: Document) -> dict[str, Any]:
-    """The values of a settings document, validated."""
+    """Validate the values of a settings document.
+
+    Raises:
+        ConfigError: If a value is wrong.
+    """
     try:
         settings = UserSettings.model_validate(document.value)
     except ValidationError as error:
@@ -129,14 +137,14 @@ def check_settings(document: Document) -> dict[str, Any]:
 
 
 def save_settings(values: dict[str, Any]) -> None:
-    """Keep these values, beside what others keep in the file."""
+    """Write the settings; keys of other programs in the file are preserved."""
     path = settings_path()
     if path.is_file():
-        held: Any | None = read_document(path).value
+        present_values: Any | None = read_document(path).value
     else:
-        held = None
-    if isinstance(held, dict):
-        foreign = _apart(held)[1]
+        present_values = None
+    if isinstance(present_values, dict):
+        foreign = _apart(present_values)[1]
     else:
         foreign = {}
     write_atomic(
@@ -145,19 +153,19 @@ def save_settings(values: dict[str, Any]) -> None:
 
 
 def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The raw config with the user's defaults wherever it says nothing itself."""
+    """Return the raw config, with the user's defaults for the settings that it leaves out."""
     merged = dict(raw)
     for group in ("output", "datasets"):
-        kept = dict(settings.get(group, {}))
+        group_defaults = dict(settings.get(group, {}))
         if group == "datasets" and os.environ.get("NEL_DATA_MIRROR"):
-            kept.pop("mirror", None)
-        own = merged.get(group)
-        if kept and (own is None or isinstance(own, dict)):
-            merged[group] = {**kept, **(own or {})}
+            group_defaults.pop("mirror", None)
+        own_values = merged.get(group)
+        if group_defaults and (own_values is None or isinstance(own_values, dict)):
+            merged[group] = {**group_defaults, **(own_values or {})}
     defaults = settings.get("defaults")
     if defaults and isinstance(merged.get("benchmarks"), list):
         entries = merged["benchmarks"]
         merged["benchmarks"] = [
-            {**defaults, **one} if isinstance(one, dict) else one for one in entries
+            {**defaults, **entry} if isinstance(entry, dict) else entry for entry in entries
         ]
     return merged

@@ -1,4 +1,4 @@
-"""What solvers and scorers hand over, looked at before it is counted: they may be anybody's code."""
+"""Checks of what solvers and scorers return, before it is counted: they may be third-party code."""
 
 import math
 from operator import attrgetter
@@ -24,7 +24,15 @@ _MOST: Final = 10**15
 
 
 def checked_answer(answer: Any) -> SolveResult:
-    """The answer of a solver with fields of the right types; raises SolverError when it is none."""
+    """Return a solver's answer with every field converted to its declared type.
+
+    Args:
+        answer: What ``solve()`` returned.
+
+    Raises:
+        SolverError: If it is not a SolveResult.
+        ScorerError: If its reward is not a finite number.
+    """
     if not isinstance(answer, SolveResult):
         raise SolverError(f"solve() returned {type(answer).__name__}", hint="return a SolveResult")
     if type(answer.response) is not str:
@@ -40,6 +48,7 @@ def checked_answer(answer: Any) -> SolveResult:
 
 
 def _check_reply(reply: ModelResponse) -> None:
+    """Convert the fields of a model's reply that have the wrong type or are out of range."""
     if not type(reply.content) is type(reply.model) is type(reply.finish_reason) is str:
         for name in ("content", "model", "finish_reason"):
             if type(getattr(reply, name)) is not str:
@@ -53,7 +62,14 @@ def _check_reply(reply: ModelResponse) -> None:
 
 
 def checked_verdict(verdict: Any) -> VerifyResult:
-    """The verdict of a scorer; raises ScorerError when it is none, or has no reward that can be counted."""
+    """Return a scorer's verdict with a finite reward and a text as the extracted answer.
+
+    Args:
+        verdict: What the scorer returned.
+
+    Raises:
+        ScorerError: If it is not a VerifyResult, its reward is not a finite number, or its details are not dicts.
+    """
     if not isinstance(verdict, VerifyResult):
         raise ScorerError(
             f"the scorer returned {type(verdict).__name__}", hint="return a VerifyResult"
@@ -69,7 +85,11 @@ def checked_verdict(verdict: Any) -> VerifyResult:
 
 
 def checked_reward(reward: Any) -> float:
-    """A reward as a finite number."""
+    """Convert a reward to a finite float.
+
+    Raises:
+        ScorerError: If it is text, NaN, infinite or not convertible.
+    """
     try:
         number = float(reward) if not isinstance(reward, str) else math.nan
     except (TypeError, ValueError, OverflowError):

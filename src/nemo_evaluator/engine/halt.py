@@ -1,11 +1,11 @@
-"""Stopping a benchmark before its plan is done: who asked for it, why, and how gently."""
+"""The early stop of a benchmark: who asked for it, why, and how long requests in flight may still take."""
 
 import asyncio
 from enum import StrEnum
 
 
 class HaltKind(StrEnum):
-    """Why a benchmark stopped early."""
+    """The reason for which a benchmark stopped early."""
 
     INTERRUPT = "interrupt"
     ERROR = "error"
@@ -15,7 +15,14 @@ class HaltKind(StrEnum):
 
 
 class Halt:
-    """Set once; the first reason stays. ``drain`` is how many seconds requests in flight may take to finish."""
+    """The request to stop a benchmark early. Only the first reason is kept.
+
+    Attributes:
+        kind: Why the benchmark stops; None while it runs normally.
+        reason: The same, as a message.
+        error: The exception that caused the stop, if one did.
+        drain: Seconds that requests in flight may take to finish.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -25,17 +32,25 @@ class Halt:
         self.drain = 0.0
 
     def __bool__(self) -> bool:
+        """Return True once the stop has been requested."""
         return self.kind is not None
 
     @property
     def interrupted(self) -> bool:
-        """True once a person, or `nel eval stop`, has asked for the stop."""
+        """True if a person requested the stop, with Ctrl-C or `nel eval stop`."""
         return self.kind is HaltKind.INTERRUPT
 
     def set(
         self, kind: HaltKind, reason: str, *, error: BaseException | None = None, drain: float = 0.0
     ) -> None:
-        """Ask for the stop."""
+        """Request the stop. Later requests do not change the reason.
+
+        Args:
+            kind: Why the benchmark stops.
+            reason: The same, as a message.
+            error: The exception that caused the stop.
+            drain: Seconds that requests in flight may take to finish.
+        """
         if self.kind is None:
             self.kind = kind
             self.reason = reason
@@ -44,10 +59,10 @@ class Halt:
         self._event.set()
 
     def hurry(self) -> None:
-        """Cancel the grace of requests in flight."""
+        """Stop waiting for requests in flight."""
         self.drain = 0.0
         self._event.set()
 
     async def wait(self) -> None:
-        """Until someone asks for the stop."""
+        """Wait until the stop is requested."""
         await self._event.wait()

@@ -1,4 +1,4 @@
-"""What one benchmark needs, and what its steps share in whichever process they run."""
+"""The description of one benchmark run, and the state that its steps share within a process."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from nemo_evaluator.statistics.stop_rule import StopRule
 
 _log = logging.getLogger(__name__)
-# A rule that has decided, or a budget that is spent, lets the requests in flight finish: they are paid for.
+# Seconds that requests in flight get to finish after a stop rule or a budget ended the run: they are paid for.
 DRAIN: Final = 60.0
 
 
 @dataclass(slots=True)
 class Evaluation:
-    """Everything that one benchmark needs; the suite fills it from the config, ``run_evaluation`` from arguments."""
+    """Everything needed to run one benchmark; the suite fills it from the config, ``run_evaluation`` from arguments."""
 
     environment: EvalEnvironment
     solver: object
@@ -53,7 +53,7 @@ class Evaluation:
     shuffle_seed: int | None = None
     shard: Shard | None = None
     problem_range: tuple[int, int] | None = None
-    # Indices, or beginnings of problem hashes.
+    # Problem indices, or prefixes of problem hashes.
     only: Sequence[int | str] | None = None
     max_concurrent: int = 32
     # How many steps may wait for batches at once.
@@ -64,29 +64,29 @@ class Evaluation:
     skip_failed: bool = False
     template: str | None = None
     sandboxes: SandboxManager | None = None
-    # Where agents that live outside ask the model; started with the first problem.
+    # The proxy through which agents outside this process call the model; started with the first problem.
     door: AgentProxy | None = None
     resume: bool = False
-    # Begun anew on purpose: a later resume takes nothing over from what was moved aside.
+    # Started over with --fresh: a later resume reuses nothing from the archived files.
     fresh: bool = False
     stop_rule: StopRule | None = None
-    # What the bundle of the run whose answers are used here says of its rule: the plan ends where that rule ended it.
+    # The stop facts in the bundle of the run whose answers are reused: the plan ends where its stop rule ended it.
     stopped_before: JsonDict | None = None
     budgets: tuple[Budget, ...] = ()
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
     halt: Halt | None = None
-    # In how many processes the steps run.
+    # Number of processes that run the steps.
     workers: int = 1
     progress: Progress = field(default_factory=SilentProgress)
-    # Told what was moved aside, taken over or found damaged.
+    # Receives messages about archived, reused and damaged files.
     say: Callable[[str], None] = _log.warning
     # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
     aggregate: Callable[[Path], JsonDict] | None = None
 
 
 def fingerprints_of(job: Evaluation) -> RunFingerprints:
-    """What its answers and verdicts depend on."""
+    """Return the fingerprints of everything that a benchmark's answers and verdicts depend on."""
     return RunFingerprints.of(
         service=job.service,
         solver=job.solver_settings,
@@ -96,17 +96,26 @@ def fingerprints_of(job: Evaluation) -> RunFingerprints:
 
 
 def verifier_of(job: Evaluation) -> Verifier:
-    """Its verifier; the environment's own scorer where none was given."""
+    """Return the verifier of a job, creating one with the environment's own scorer if none is set."""
     job.verifier = job.verifier or Verifier(job.environment)
     return job.verifier
 
 
 class StepContext:
-    """What the steps of a benchmark share, in whichever process they run."""
+    """State that the steps of a benchmark share within one process."""
 
     def __init__(
         self, job: Evaluation, plan: Plan, journal: Journal, halt: Halt, tally: Tally
     ) -> None:
+        """Collect the shared state.
+
+        Args:
+            job: The benchmark.
+            plan: Its steps.
+            journal: Where records are appended.
+            halt: The early stop of the benchmark.
+            tally: Its running counts.
+        """
         self.job = job
         self.environment = job.environment
         self.verifier = verifier_of(job)
@@ -129,18 +138,25 @@ class StepContext:
 
     @cached_property
     def solver(self) -> BoundSolver:
-        """Who answers."""
+        """The job's solver, bound to the interface that steps call."""
         return bind_solver(self.job.solver)
 
     @cached_property
     def template(self) -> InstructionTemplate | None:
-        """What stands around every problem."""
+        """The compiled instruction template, or None if the job has none."""
         if self.job.template:
             return InstructionTemplate(self.job.template)
         return None
 
     def ended(self, step: Step, problem: str, reward: float | None, *, fresh: bool = True) -> None:
-        """Let the stop rule, if there is one, see how a step ended (see ``OrderedStop.ended``)."""
+        """Report the end of a step to the stop rule, and stop the benchmark if the rule decides so.
+
+        Args:
+            step: The step that ended.
+            problem: Its problem.
+            reward: Its reward; None if it failed.
+            fresh: Whether the step ran in this session, rather than in an earlier one.
+        """
         if (
             self.stop is not None
             and (reason := self.stop.ended(step, problem, reward, fresh=fresh)) is not None
@@ -149,7 +165,7 @@ class StepContext:
 
 
 async def open_steps(job: Evaluation) -> None:
-    """What must be up before the first step."""
+    """Prepare the environment, the sandboxes and the agents' proxy before the first step."""
     await job.environment.prepare()
     if job.sandboxes is not None:
         await job.sandboxes.prepare(job.environment)

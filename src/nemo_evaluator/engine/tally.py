@@ -1,4 +1,4 @@
-"""Running counts of a benchmark: what progress shows and what early stopping looks at."""
+"""Running counts of a benchmark, read by the progress display and by early stopping."""
 
 import time
 from collections import Counter
@@ -10,7 +10,21 @@ from nemo_evaluator.models.health import Health
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over the steps whose records are in the journal."""
+    """Counts over the steps whose records are in the journal.
+
+    Attributes:
+        planned: Steps in the plan.
+        reused: Steps taken over from earlier sessions.
+        scored: Steps with a score.
+        reward_sum: Sum of their rewards.
+        fractional: Whether a reward other than 0 and 1 occurred.
+        tokens: Tokens used.
+        cost_usd: Cost of the requests.
+        in_flight: Steps that are running now.
+        failed: Failed steps, by cause.
+        health: Whether the model server is responding.
+        started: The monotonic time at which counting began.
+    """
 
     planned: int = 0
     reused: int = 0
@@ -26,12 +40,12 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """Steps with an outcome."""
+        """The number of steps that were scored or failed."""
         return self.scored + sum(self.failed.values())
 
     @property
     def mean_reward(self) -> float | None:
-        """Mean over the scored rows so far."""
+        """The mean reward of the scored steps; None if there are none."""
         return self.reward_sum / self.scored if self.scored else None
 
     @property

@@ -1,4 +1,4 @@
-"""Instruction templates: a text around every problem, which reaches the model."""
+"""Instruction templates: text that is put around every problem before the model gets it."""
 
 from dataclasses import replace
 from importlib import resources
@@ -13,7 +13,14 @@ _DEFAULT_WORKDIR: Final = "/testbed"
 
 
 def load_template(name: str | None) -> str | None:
-    """The text of a template: the name of a packaged one, or a path. None, "off" and "none" mean no template."""
+    """Return the text of a template, or None if there is none.
+
+    Args:
+        name: The name of a packaged template, or a path; None, "", "off" and "none" mean no template.
+
+    Raises:
+        UsageError: If the file does not exist.
+    """
     if name is None or name.lower() in _OFF:
         return None
     packaged = resources.files("nemo_evaluator") / "templates" / name
@@ -22,12 +29,12 @@ def load_template(name: str | None) -> str | None:
     try:
         return find_file(name).read_text(encoding="utf-8")
     except UsageError as error:
-        said = f"instruction_template {name!r} does not exist"
-        raise UsageError(said, hint=f"give a path, or `off`; {error.hint}") from None
+        message = f"instruction_template {name!r} does not exist"
+        raise UsageError(message, hint=f"give a path, or `off`; {error.hint}") from None
 
 
 class InstructionTemplate:
-    """A compiled template."""
+    """A compiled template that is applied to each problem."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -36,7 +43,10 @@ class InstructionTemplate:
         self._render = _template_sandbox.renderer(text)
 
     def apply(self, seed: SeedResult) -> SeedResult:
-        """The problem with its prompt, and the last user message that carries it, replaced."""
+        """Return the problem with its prompt rendered from the template.
+
+        The new prompt also replaces the text of the last user message, if the problem has messages.
+        """
         if seed.sandbox_spec:
             workdir = seed.sandbox_spec.workdir
         else:
@@ -57,14 +67,19 @@ class InstructionTemplate:
 
 
 def _replace_last_user(messages: list[Message], prompt: str) -> list[Message]:
-    for at in range(len(messages) - 1, -1, -1):
-        if messages[at].get("role") == "user":
-            content = messages[at].get("content")
-            new: object = prompt
+    """Return the messages with the text of the last user message replaced; append a message if there is none."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].get("role") == "user":
+            content = messages[index].get("content")
+            new_content: object = prompt
             if isinstance(content, list):
-                new = [
+                new_content = [
                     *(part for part in content if part.get("type") != "text"),
                     {"type": "text", "text": prompt},
                 ]
-            return [*messages[:at], messages[at] | {"content": new}, *messages[at + 1 :]]
+            return [
+                *messages[:index],
+                messages[index] | {"content": new_content},
+                *messages[index + 1 :],
+            ]
     return [*messages, {"role": "user", "content": prompt}]

@@ -1,4 +1,4 @@
-"""From an answer to a verdict: the environment's own scorer and whatever ``scoring:`` adds to it."""
+"""Scoring of answers: the environment's own scorer, and the metrics that ``scoring:`` adds."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Summary = Callable[[Iterable[JsonDict]], Mapping[str, float]]
 
 
 class Verifier:
-    """Composes an environment with the metrics of its config.
+    """Scores answers with an environment and the metrics of a config.
 
-    The headline reward is that of ``primary``; else of the only metric when ``include_defaults`` is off; else of the
-    first judge when the benchmark leaves its verdict to one; else the environment's own.
+    The headline reward is that of ``primary``; otherwise that of the first metric if ``include_defaults`` is off;
+    otherwise that of the first judge if the benchmark leaves its verdict to a judge; otherwise the environment's own.
     """
 
     def __init__(
@@ -56,15 +56,27 @@ class Verifier:
         allow_fallback: bool = False,
         elsewhere: GymVerifier | None = None,
     ) -> None:
+        """Build the metrics.
+
+        Args:
+            environment: The benchmark.
+            scoring: The ``scoring`` section of the config.
+            clients: Model clients of the judges, by name.
+            allow_fallback: Accept the benchmark's fallback scorer if no judge is configured.
+            elsewhere: A scoring service that replaces the environment's own scorer.
+
+        Raises:
+            UsageError: If a needed judge is not configured, or no metric is left.
+        """
         self._environment = environment
-        # Who judges: the benchmark itself, unless the config names another.
+        # What scores by default: the benchmark itself, unless the config names a scoring service.
         self._own = elsewhere or environment
         self._fallback = allow_fallback or (scoring is not None and scoring.allow_fallback)
         self._metrics: list[Metric] = []
         self._primary: str | None = None
         self._judge: str | None = None
         self._defaults = scoring is None or scoring.include_defaults
-        # A judge for verdicts that the benchmark leaves to one, where the config names none.
+        # The judge for benchmarks that need one, if the Python API supplied it instead of a config.
         self._stand_by: Metric | None = None
         if elsewhere is not None:
             self.fingerprint = elsewhere.fingerprint
@@ -84,7 +96,11 @@ class Verifier:
             raise UsageError(NEEDS_JUDGE, hint=judge_hint(facts))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
-        """Build the metrics of a config and choose the headline. Raises UsageError when nothing is left to score."""
+        """Build the metrics of a config and choose the headline.
+
+        Raises:
+            UsageError: If nothing is left to score with.
+        """
         if not scoring.metrics:
             raise UsageError(
                 "include_defaults: false leaves nothing to score with",
@@ -103,12 +119,12 @@ class Verifier:
 
     @property
     def reward_from(self) -> str:
-        """Whose value the reward is: a metric, a judge where the benchmark leaves its verdict to one, or its own."""
+        """The source of the reward: the name of a metric or judge, or "benchmark"."""
         return self._primary or self._judge or "benchmark"
 
     @property
     def beside(self) -> list[str]:
-        """Metrics that are reported with a reward that is not theirs, without the config having said so."""
+        """Names of the metrics that are reported in addition to the benchmark's own reward."""
         if self.reward_from == "benchmark":
             return [f"scorer:{metric.name}" for metric in self._metrics]
         return []
@@ -120,16 +136,16 @@ class Verifier:
         sandbox: Sandbox | None = None,
         given: VerifyResult | None = None,
     ) -> VerifyResult:
-        """Verify an answer.
+        """Score an answer.
 
         Args:
             response: The text of the answer.
             seed: The problem.
-            sandbox: Where the answer was made, if it was made in one.
+            sandbox: The sandbox in which the answer was produced, if any.
             given: The verdict of a solver that grades its own work; replaces the environment's.
 
         Raises:
-            BoundaryError: When the harness, not the answer, failed.
+            BoundaryError: If the harness failed, as opposed to the answer.
         """
         if given is not None and self._defaults:
             verdict = given
@@ -158,11 +174,12 @@ class Verifier:
         return verdict
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
+        """Run all metrics on a sample and add their results to the verdict."""
         measured = await asyncio.gather(
             *(self._one(metric, sample) for metric in self._metrics), return_exceptions=True
         )
         results: dict[str, MetricResult] = {}
-        # All were heard before the first failure is raised: what is on its way is paid for.
+        # All metrics finish before the first failure is raised: their requests are already paid for.
         for metric, result in zip(self._metrics, measured, strict=True):
             if isinstance(result, BaseException):
                 raise result
@@ -178,7 +195,7 @@ class Verifier:
             details[f"scorer:{name}"] = {**result.details, "reward": result.reward}
 
     def _without_judge(self, verdict: VerifyResult) -> None:
-        """What a benchmark measured without its judge stands only when that was asked for and it says how."""
+        """Raise JudgeError unless fallback scores are allowed and the verdict names its fallback."""
         if not self._fallback or "fallback" not in verdict.scoring_details:
             raise JudgeError(
                 NEEDS_JUDGE, hint=judge_hint(self._environment.facts()), attempts=_NO_JUDGE
@@ -186,28 +203,36 @@ class Verifier:
 
     @property
     def judged(self) -> bool:
-        """Whether there is a judge to check."""
+        """Whether any metric is a judge that can be checked."""
         return self._stand_by is not None or any(
             isinstance(metric, Checkable) for metric in self._metrics
         )
 
     async def check_judges(self, first: SeedResult) -> JsonDict:
-        """Let every judge tell a right answer from a wrong one (``first`` is a problem of the benchmark).
+        """Check that every judge can tell a right answer from a wrong one.
 
-        Returns what it cost, by metric. Raises JudgeError when a judge cannot: its verdicts would mean nothing.
+        Args:
+            first: A problem of the benchmark.
+
+        Returns:
+            What each check cost, by metric.
+
+        Raises:
+            JudgeError: If a judge fails the check: its verdicts would be meaningless.
         """
-        asked = self._environment.facts().needs_judge
+        needs_judge = self._environment.facts().needs_judge
         metrics = [
             *self._metrics,
-            *([self._stand_by] if self._stand_by is not None and asked else []),
+            *([self._stand_by] if self._stand_by is not None and needs_judge else []),
         ]
-        mapping: dict[str, Any] = {}
+        costs: dict[str, Any] = {}
         for metric in metrics:
             if isinstance(metric, Checkable):
-                mapping[metric.name] = await metric.check(first)
-        return mapping
+                costs[metric.name] = await metric.check(first)
+        return costs
 
     async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
+        """Run one metric and check its reward."""
         with boundary(Cause.SCORER):
             result = await metric.measure(sample)
             result.reward = checked_reward(result.reward)
@@ -215,31 +240,38 @@ class Verifier:
 
     @property
     def sums_up(self) -> bool:
-        """Whether ``aggregate`` may find anything."""
+        """Whether ``aggregate`` can return anything."""
         environment = self._environment
-        own = (
+        has_summary = (
             type(environment).summarize is not EvalEnvironment.summarize
             or environment.facts().summary is not None
         )
-        return own or any(
+        return has_summary or any(
             getattr(metric, "aggregate", None) is not None for metric in self._metrics
         )
 
     def aggregate(self, results: Path) -> JsonDict:
-        """Further scores over all rows of a results file: the benchmark's summary, agreement of judges, ..."""
+        """Compute the scores that need all rows, such as the benchmark's summary or the agreement of judges.
+
+        Args:
+            results: The results file.
+
+        Returns:
+            An entry for each score, by name.
+        """
         own_scores = self._environment.summarize(_details(results))
         scores: JsonDict = {name: {"value": value} for name, value in own_scores.items()}
         for metric in self._metrics:
-            own: Summary | None = getattr(metric, "aggregate", None)
-            if own is not None:
-                found = own(_details(results, f"scorer:{metric.name}"))
-                for name, value in found.items():
+            summarize: Summary | None = getattr(metric, "aggregate", None)
+            if summarize is not None:
+                metric_scores = summarize(_details(results, f"scorer:{metric.name}"))
+                for name, value in metric_scores.items():
                     scores[f"{metric.name}.{name}"] = {"value": value}
         return scores
 
 
 def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
-    """Make a metric's result the headline of a verdict."""
+    """Make a metric's result the headline of a verdict, replacing flags of the earlier headline."""
     verdict.reward = result.reward
     details = verdict.scoring_details
     for stale in ("unparsed", "fallback", "warning", "correct"):
@@ -254,23 +286,24 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
 
 
 def _is_short(key: str, value: object) -> bool:
-    """What a headline shows of its metric: grades and flags; the rest stands with the metric."""
+    """Whether a detail of the headline metric is a grade or flag that is copied to the top level."""
     return not key.startswith("judge_") and (
         isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < _SHORT)
     )
 
 
 def lacks_judge(facts: EnvironmentFacts, *, allow_fallback: bool) -> bool:
-    """Whether a benchmark must not run without a judge: better said before the model is asked."""
+    """Whether a benchmark needs a judge and has no permitted fallback, so that it must not start."""
     return facts.needs_judge and not (allow_fallback and facts.has_fallback)
 
 
 def judge_hint(facts: EnvironmentFacts) -> str:
-    """How to give a benchmark its judge, and whether it can do without."""
+    """Return a hint on how to configure a judge, and whether a fallback exists."""
     return _ADD_JUDGE + (_FALL_BACK if facts.has_fallback else "")
 
 
 def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:
+    """Yield the scoring details of each scored row, or the part of them under ``key``."""
     for row in read_rows(results):
         if not row.failed:
             if key is None:

@@ -1,6 +1,8 @@
-"""The contract of executors: where a run happens. Commands and the list of runs know nothing else of them.
-A run is started from a request. Wherever that happens, what runs there is the worker of ``launch/``, and what it
-writes is the same run folder. So an executor only has to start the worker, to know whether it lives, and to stop it."""
+"""The interface of executors, which start runs on a cluster type. Commands and the run list know only this interface.
+
+Wherever a run is started, it is the worker of ``launch/`` that runs there, and it writes the same run folder. So an
+executor only has to start the worker, to find out whether it is running, and to stop it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ _LOOK: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A request that was checked: what an executor starts."""
+    """A checked request, ready to be started by an executor."""
 
     request: RunRequest
     loaded: LoadedConfig
@@ -62,18 +64,24 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where the run writes."""
+        """The output folder of the run."""
         return Path(self.run.output_dir)
 
     def refuse_submit(self) -> None:
-        """For executors without a queue."""
+        """Raise UsageError if ``--submit`` is given: for executors without a queue."""
         if self.request.submit:
             hint = "use --background to run detached"
             raise UsageError(f"the {self.run.executor} cluster has nothing to submit to", hint=hint)
 
     def tell_started(self, what: str, facts: JsonDict, *, event: str = "started") -> None:
-        """Print that the run continues elsewhere, and the commands that manage it."""
-        told = {
+        """Print that the run continues elsewhere, with the commands that manage it, or as JSON if requested.
+
+        Args:
+            what: What was started, as the first words of the message.
+            facts: Facts about it, for the JSON output.
+            event: The name of the event in the JSON output.
+        """
+        event_facts = {
             "event": event,
             "run_id": self.run.run_id,
             **facts,
@@ -82,10 +90,10 @@ class Job:
         lines = [f"{what}, run {self.run.run_id}"]
         for command in ("status", "logs -f", "stop"):
             lines.append(f"  nel eval {command} {self.run.run_id}")
-        print(dumps(told).decode() if self.request.as_json else "\n".join(lines), flush=True)
+        print(dumps(event_facts).decode() if self.request.as_json else "\n".join(lines), flush=True)
 
     def refuse_unfinished(self) -> None:
-        """Raise UsageError for an unfinished run in the folder: it is never overwritten silently."""
+        """Raise UsageError if the folder holds an unfinished run: it is never overwritten silently."""
         if self.request.resume or self.request.fresh:
             return
         names = [safe_name(bench.key) for bench in self.loaded.config.benchmarks]
@@ -95,6 +103,7 @@ class Job:
                 self._refuse_unfinished_task(TaskPaths(folder / name))
 
     def _refuse_unfinished_task(self, task: TaskPaths) -> None:
+        """Raise UsageError if the folder of one benchmark holds answers or open batches of an unfinished run."""
         unfinished = open_batches(task.batches)
         answers = unfinished_answers(task)
         if answers:
@@ -113,7 +122,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Whether a run lives, where (for people, and as ``facts`` for scripts), or how it ended."""
+    """The state of a run.
+
+    Attributes:
+        state: Whether the run waits, is running, or how it ended.
+        where: Where it is running, for people.
+        facts: The same and its exit code, for scripts.
+    """
 
     state: State
     where: str = ""
@@ -121,56 +136,76 @@ class Life:
 
     @property
     def alive(self) -> bool:
-        """True while something may still be written."""
+        """True while the run may still write to its folder."""
         return self.state in ("pending", "starting", "running")
 
 
 class Executor(ABC):
-    """Where runs happen. It keeps no state of its own: what it must know of a run later is the run's handle."""
+    """Starts, finds and stops runs on one type of cluster.
+
+    It has no state of its own: what it must know about a run later is stored in the run's handle.
+    """
 
     @abstractmethod
     def start(self, job: Job) -> int | None:
-        """Start a run, and wait for its end unless the request says otherwise.
+        """Start a run, and wait for its end unless the request asks for the background.
 
         Returns:
-            The exit code. None: the run is to happen here and now, in the process that asks.
+            The exit code; None if the calling process is to execute the run itself.
         """
 
     @abstractmethod
     def life(self, run: RunMeta) -> Life | None:
-        """Where a run lives; None when it does not."""
+        """Return where a run is waiting or running; None if it is neither."""
 
     @abstractmethod
     def stop(self, run: RunMeta) -> None:
-        """Ask a living run to close, wait until it has, and insist if need be."""
+        """Ask a run to stop, wait until it has, and kill it if it does not.
+
+        Raises:
+            UsageError: If the run is not running.
+        """
 
     def plan(self, job: Job) -> tuple[str, JsonDict] | None:
-        """What would be started, for people and for programs; None: the run itself, here."""
+        """Describe what would be started, as text and as data; None if the run is executed by the calling process."""
         return None
 
     def pool(self, job: Job) -> SuitePool | None:
-        """Processes elsewhere that run the steps of a run; None when the worker does that itself."""
+        """Return the remote processes that run the steps; None if the worker runs them itself."""
         return None
 
     def resume(self, job: Job) -> int | None:
-        """Continue a run. As a rule it is started again, since the worker finds the earlier answers."""
+        """Continue a run. By default it is started again, since the worker finds the earlier answers."""
         return self.start(job)
 
     def status(self, run: RunMeta) -> Life:
-        """Where a run lives, or how it ended."""
+        """Return where a run is running, or how it ended."""
         return self.life(run) or ended(refreshed(run))
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
-        """One shard of a run, as a run. Raises UsageError when there is no such shard."""
-        part = run_in(Path(run.output_dir) / f"shard_{index}")
-        if part is None:
+        """Return one shard as a run of its own.
+
+        Raises:
+            UsageError: If there is no such shard.
+        """
+        shard_run = run_in(Path(run.output_dir) / f"shard_{index}")
+        if shard_run is None:
             raise UsageError(
                 f"run {run.run_id} has no shard {index}", hint="shards are counted from 0"
             )
-        return part
+        return shard_run
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
-        """The lines of a run's log, or the last of them; with ``follow`` until the run ends."""
+        """Yield the lines of a run's log.
+
+        Args:
+            run: The run.
+            tail: How many of the existing lines to start with; None for all.
+            follow: Go on until the run ends.
+
+        Raises:
+            UsageError: If there is no log yet.
+        """
         path = Path(run.output_dir) / LOG
         while follow and not path.is_file() and self.life(run) is not None:
             time.sleep(_LOOK)  # It has only just been started.
@@ -179,9 +214,9 @@ class Executor(ABC):
         with path.open(encoding="utf-8", errors="replace") as file:
             yield from file if tail is None else deque(file, maxlen=tail)
             while follow:
-                over = self.life(run) is None
-                yield from file  # What it wrote before it ended is read after that was seen.
-                if over:
+                is_over = self.life(run) is None
+                yield from file  # After the check, so that the last lines are not missed.
+                if is_over:
                     return
                 time.sleep(_LOOK)
 
@@ -191,19 +226,23 @@ class Executor(ABC):
 
 
 def not_running(run: RunMeta) -> UsageError:
-    """The error of ``stop`` for a run that has ended."""
+    """Return the error for stopping a run that has already ended."""
     return UsageError(
         f"run {run.run_id} is not running", hint=f"see `nel eval status {run.run_id}`"
     )
 
 
 def executor_of(word: str) -> Executor:
-    """The executor of a cluster type. Raises UsageError when there is none, or not in this version."""
+    """Return the executor of a cluster type.
+
+    Raises:
+        UsageError: If the type is unknown or not supported by this version.
+    """
     return cast(Executor, CLUSTERS.build(word))
 
 
 def status_of(run: RunMeta) -> Life:
-    """The status of a run, also of one whose executor is not there any more."""
+    """Return the status of a run; "unknown" if its executor is not installed any more."""
     try:
         return executor_of(run.executor).status(run)
     except UsageError as error:
@@ -211,7 +250,7 @@ def status_of(run: RunMeta) -> Life:
 
 
 def clean(run: RunMeta) -> None:
-    """Take an ended run off the list, also one whose executor is not there any more."""
+    """Remove an ended run from the list, even if its executor is not installed any more."""
     if run.executor in CLUSTERS.ready():
         executor_of(run.executor).clean(run)
     else:
@@ -219,12 +258,12 @@ def clean(run: RunMeta) -> None:
 
 
 def ended(run: RunMeta) -> Life:
-    """How a run that does not live ended, by what it noted itself."""
+    """Return how a run that is not running ended, according to its own record."""
     code = run.details.get("exit_code")
     folder = Path(run.output_dir)
     if isinstance(code, int):
         return Life(EXIT_STATES.get(code, "failed"), facts={"exit_code": code})
     if not task_folders(folder):
         return Life("not started")
-    # Before exit codes were noted, every run ended like this.
+    # Runs of versions that recorded no exit code.
     return Life("killed" if "host" in run.details else "ended")

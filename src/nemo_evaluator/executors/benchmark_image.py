@@ -1,4 +1,4 @@
-"""An image with a benchmark of one's own inside: its Dockerfile, and building it."""
+"""Builds an image that contains a custom benchmark."""
 
 import json
 import shutil
@@ -19,14 +19,21 @@ from nemo_evaluator.executors.image_content import (
 )
 
 _BUILD: Final = 3600.0
-# The user inside; it owns the files, so that it can read those that nobody else may read.
+# The user in the container owns the files, so that it can read those with mode 0600.
 _USER: Final = "1000:1000"
 _INSTALL: Final = "python3 -m pip install --no-cache-dir --break-system-packages"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkImage:
-    """What goes into the image: a Python file or a folder, and perhaps a list of libraries."""
+    """The contents of an image.
+
+    Attributes:
+        module: The benchmark's Python file or folder.
+        base: The base image.
+        requirements: A file that lists libraries to install.
+        include: Patterns of files to copy although they look like secrets.
+    """
 
     module: Path
     base: str
@@ -35,6 +42,7 @@ class BenchmarkImage:
     include: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise UsageError if the module or the requirements do not exist."""
         if not (self.module.is_dir() or (self.module.suffix == ".py" and self.module.is_file())):
             hint = "name the file that has @benchmark in it, or its folder"
             raise UsageError(f"{self.module} is neither a Python file nor a folder", hint=hint)
@@ -44,7 +52,7 @@ class BenchmarkImage:
             )
 
     def dockerfile(self) -> str:
-        """The text of the Dockerfile."""
+        """Return the text of the Dockerfile."""
         name = self.module.name
         lines = [f"FROM {self.base}", "USER root"]
         lines += [f'RUN command -v nel >/dev/null || {_INSTALL} "nemo-evaluator=={__version__}"']
@@ -55,11 +63,15 @@ class BenchmarkImage:
             f"COPY --chown={_USER} {json.dumps([name, f'/app/{name}'])}",
             "ENV PYTHONPATH=/app${PYTHONPATH:+:$PYTHONPATH} HOME=/tmp",
         ]
-        # Not root; --user takes the place of this, so that files of the run belong to whoever mounts the folder.
+        # Not root. `docker run --user` overrides it, so that result files belong to the person who starts the run.
         return "\n".join([*lines, f"USER {_USER}", "WORKDIR /app", 'ENTRYPOINT ["nel"]', ""])
 
     def content(self) -> ImageContent:
-        """What goes in. Raises UsageError where a link leaves the folder, or a file that was named is a secret."""
+        """Return the files to copy.
+
+        Raises:
+            UsageError: If a link leads out of the folder, or a file given by name is a secret.
+        """
         if self.requirements is not None:
             check_requirements(self.requirements)
         if self.module.is_dir():
@@ -68,7 +80,7 @@ class BenchmarkImage:
         return ImageContent(self.module.parent, files=[Path(self.module.name)])
 
     def ignored(self) -> str:
-        """The text of the ``.dockerignore`` for a build with the Dockerfile alone."""
+        """Return the text of a ``.dockerignore``, for builds from the Dockerfile alone."""
         if self.module.is_dir():
             prefix = f"{self.module.name}/"
         else:
@@ -76,14 +88,14 @@ class BenchmarkImage:
         return "".join(f"{prefix}{path}\n" for path in sorted(self.content().left_out))
 
     def write_context(self, folder: Path) -> None:
-        """Write what the image is built from: the Dockerfile and copies of what goes in."""
+        """Write the build context: the Dockerfile and copies of the files."""
         (folder / "Dockerfile").write_text(self.dockerfile(), encoding="utf-8")
         self.content().copy_to(folder / self.module.name if self.module.is_dir() else folder)
         if self.requirements is not None:
             shutil.copy(self.requirements, folder / self.requirements.name)
 
     def build(self, tag: str, *, push: bool = False, say: Callable[[str], None] = print) -> None:
-        """Build it, and push it if asked to; what goes in is listed first."""
+        """List the contents, build the image, and push it if requested."""
         say(self.content().listing())
         with tempfile.TemporaryDirectory(prefix="nel-package-") as folder:
             self.write_context(Path(folder))

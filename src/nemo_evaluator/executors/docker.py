@@ -1,4 +1,4 @@
-"""``docker``: the run happens in one container on this machine, as the user who started it."""
+"""``docker``: runs in one container on this machine, as the user who started it."""
 
 import os
 import signal
@@ -28,9 +28,9 @@ from nemo_evaluator.store.run_registry import RunMeta, refreshed
 
 _GRACE: Final = 20
 _VARIABLES: Final = ".docker.env"
-# Exit codes of `docker run` itself and of a container whose command is not there.
+# Exit codes of `docker run` itself, and for a command that is missing in the image.
 _NOT_RUN: Final = (125, 126, 127)
-# Folders that variables name; what is in them is used inside, too.
+# Variables that name folders; these folders are mounted in the container.
 _FOLDERS: Final = (
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
@@ -39,16 +39,27 @@ _FOLDERS: Final = (
     "NEL_MODELS_DIR",
     "NEL_DATA_MIRROR",
 )
-# Variables come in a file that is gone before the run begins: `docker inspect` and process lists show none of them.
+# Variables are passed in a file that is removed before the run begins, so `docker inspect` and ps do not show them.
 _READ: Final = '. "$1" && rm -f "$1" && exec nel eval run --request "$2"'
 _ABSENT: Final = ("No such container", "no such container", "is already in progress")
 _TIMEOUT: Final = 120.0
 
 
 def docker(*words: str, absent: bool = False, timeout: float = _TIMEOUT) -> str | None:
-    """What a docker command prints; with ``absent`` None when it says that there is no such container."""
+    """Run a docker command and return its output.
+
+    Args:
+        words: The command's arguments.
+        absent: Return None if the container does not exist.
+        timeout: Seconds the command may take.
+
+    Raises:
+        UsageError: If Docker is not installed, does not answer, or the command fails.
+    """
     try:
-        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=timeout)
+        completed = subprocess.run(
+            ["docker", *words], capture_output=True, text=True, timeout=timeout
+        )
     except FileNotFoundError as error:
         hint = "install Docker, or use cluster.type: local"
         raise UsageError("the docker command is not installed", hint=hint) from error
@@ -56,12 +67,12 @@ def docker(*words: str, absent: bool = False, timeout: float = _TIMEOUT) -> str 
         raise UsageError(
             f"docker {words[0]} did not answer", hint="check `docker version`"
         ) from error
-    if done.returncode == 0:
-        return done.stdout.strip()
-    if absent and any(told in done.stderr for told in _ABSENT):
+    if completed.returncode == 0:
+        return completed.stdout.strip()
+    if absent and any(message in completed.stderr for message in _ABSENT):
         return None
     raise UsageError(
-        f"docker {words[0]} failed: {done.stderr.strip()}",
+        f"docker {words[0]} failed: {completed.stderr.strip()}",
         hint="check `docker version` and the image",
     )
 
@@ -84,7 +95,7 @@ class DockerCluster(ClusterBase):
 
 @dataclass(frozen=True, slots=True)
 class DockerHandle:
-    """The container of a run; its name is known before it exists."""
+    """The container of a run; the name is chosen before the container exists."""
 
     container_id: str
     image: str
@@ -94,7 +105,11 @@ class Docker(Executor):
     """Runs in a container that is removed when the run ends."""
 
     def start(self, job: Job) -> int:
-        """Start the container, and wait for it unless ``--background`` is given."""
+        """Start the container, and wait for it unless ``--background`` is given.
+
+        Raises:
+            UsageError: If no image is set, or the container is already running.
+        """
         job.refuse_submit()
         settings = cast(DockerCluster, job.loaded.config.cluster)
         if settings.image in (None, "local"):
@@ -102,31 +117,31 @@ class Docker(Executor):
             raise UsageError("cluster.type docker needs an image with nel inside", hint=hint)
         handle = DockerHandle(f"nel-{job.run.run_id}", str(settings.image))
         job.folder.mkdir(parents=True, exist_ok=True)
-        left = _state(handle.container_id)
-        if left == "running":
+        old_state = _state(handle.container_id)
+        if old_state == "running":
             raise UsageError(
                 f"container {handle.container_id} is running", hint="wait for it, or stop the run"
             )
-        if left is not None:
+        if old_state is not None:
             docker("rm", "--force", handle.container_id, absent=True)
             _wait_gone(handle.container_id)
         job.run.noting(handle).save()
         write_json(job.folder / "docker.json", asdict(handle))
         with _variables(job, settings) as variables:
-            words = [
+            arguments = [
                 *_options(job, settings, handle, variables=variables),
                 str(write_request(job.request, job.run.run_id, job.folder)),
             ]
             if not job.request.background:
-                return _attached(words, handle)
-            docker("run", "--detach", *words)
+                return _attached(arguments, handle)
+            docker("run", "--detach", *arguments)
         job.tell_started(
             f"Started in the background: container {handle.container_id}", asdict(handle)
         )
         return 0
 
     def life(self, run: RunMeta) -> Life | None:
-        """The container; it runs once it holds the folder."""
+        """Return the container's state: "running" once the worker in it has locked the output folder."""
         run = refreshed(run)
         handle = run.handle(DockerHandle)
         if (
@@ -145,7 +160,7 @@ class Docker(Executor):
         )
 
     def stop(self, run: RunMeta) -> None:
-        """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end; then the container is gone."""
+        """Send SIGTERM, after which the run sends no new requests; send SIGKILL if it does not end in time."""
         life = self.life(run)
         if life is None:
             raise not_running(run)
@@ -155,20 +170,20 @@ class Docker(Executor):
 
 
 def _wait_gone(container: str) -> None:
-    """The engine removes a container a moment after it has ended."""
-    until = time.monotonic() + _GRACE
-    while _state(container) is not None and time.monotonic() < until:
+    """Wait until Docker has removed an ended container."""
+    deadline = time.monotonic() + _GRACE
+    while _state(container) is not None and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _state(container: str) -> str | None:
-    """The engine's description of a container; None when it has none of this name."""
+    """Return Docker's status of a container; None if it does not exist."""
     return docker("container", "inspect", "--format", "{{.State.Status}}", container, absent=True)
 
 
 def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables: Path) -> list[str]:
-    """The words of ``docker run`` before those of the request."""
-    words = [
+    """Return the arguments of ``docker run`` that precede the path of the request."""
+    arguments = [
         "--rm",
         "--init",
         "--name",
@@ -176,7 +191,7 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
         "--label",
         f"nel.run_id={job.run.run_id}",
     ]
-    words += [
+    arguments += [
         "--user",
         f"{os.getuid()}:{os.getgid()}",
         "--security-opt",
@@ -184,24 +199,24 @@ def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables:
         "--log-driver",
         "none",
     ]
-    words += ["--network", settings.network, "--workdir", str(Path.cwd())]
-    # The kernel's lock tells whether its holder lives: it is the same kernel, and to be seen as such.
+    arguments += ["--network", settings.network, "--workdir", str(Path.cwd())]
+    # The folder lock records the host name: with the same name, this machine can check whether the holder is alive.
     if settings.network != "host":
-        words += ["--hostname", socket.gethostname()]
+        arguments += ["--hostname", socket.gethostname()]
     if settings.shm_size:
-        words += ["--shm-size", settings.shm_size]
+        arguments += ["--shm-size", settings.shm_size]
     mounts = [f"{folder}:{folder}" for folder in _outermost(_needed_folders(job, settings))]
     for volume in [*mounts, *settings.container_mounts]:
-        words += ["--volume", mount(volume)]
+        arguments += ["--volume", mount(volume)]
     if job.request.background:
         script = f"{_READ} >>{quoted(job.folder / LOG)} 2>&1"
     else:
         script = _READ
-    return [*words, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
+    return [*arguments, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
 
 
 def _needed_folders(job: Job, settings: DockerCluster) -> list[Path]:
-    """The folders that the run reads or writes, which the container sees under their own paths."""
+    """Return the folders that the run reads or writes; the container mounts them at the same paths."""
     folders = [job.folder, Path.cwd()]
     config_dir = job.run.place("config_dir")
     if config_dir is not None:
@@ -218,7 +233,11 @@ def _needed_folders(job: Job, settings: DockerCluster) -> list[Path]:
 
 
 def _outermost(folders: list[Path]) -> list[Path]:
-    """Existing folders that are in no other of them."""
+    """Return the existing folders that are not inside another one of the list.
+
+    Raises:
+        UsageError: If one of them is ``/``.
+    """
     outermost: list[Path] = []
     for folder in sorted(set(folders)):
         if folder == Path("/"):
@@ -232,7 +251,10 @@ def _outermost(folders: list[Path]) -> list[Path]:
 
 @contextmanager
 def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
-    """A file that sets the variables of the run, for its owner only; a run in the background removes it itself."""
+    """Write the variables of the run to a file that only its owner can read; yield its path and remove it afterwards.
+
+    A run in the background removes the file itself.
+    """
     values = {name: value for name in _FOLDERS if (value := os.environ.get(name))}
     home = str(Path.home()) if settings.mount_home else "/tmp"  # noqa: S108
     values |= needed_variables(job.loaded) | {"HOME": home}
@@ -249,20 +271,20 @@ def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
 
 
 def _attached(words: list[str], handle: DockerHandle) -> int:
-    """Run in the foreground: signals reach the container through the client, its output comes through as it is."""
+    """Run in the foreground, forwarding signals to the container and its output to the terminal."""
     client = subprocess.Popen(["docker", "run", *words], stdin=subprocess.DEVNULL)
-    here = threading.current_thread() is threading.main_thread()
-    old = {
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    old_handlers = {
         number: signal.signal(
             number,
             lambda number, _: client.send_signal(number) if number != signal.SIGINT else None,
         )
-        for number in ((signal.SIGINT, signal.SIGTERM) if here else ())
+        for number in ((signal.SIGINT, signal.SIGTERM) if is_main_thread else ())
     }
     try:
         code = client.wait()
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
     if code in _NOT_RUN:
         raise UsageError(

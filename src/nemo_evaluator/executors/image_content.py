@@ -1,4 +1,4 @@
-"""What of a benchmark's folder goes into an image: its files, without secrets, without links that leave it."""
+"""Selects the files of a benchmark folder for an image: no secrets, and no links that leave the folder."""
 
 import os
 import shutil
@@ -22,7 +22,14 @@ _MOST_LISTED: Final = 200
 
 @dataclass(slots=True)
 class ImageContent:
-    """The files and links of a folder (paths relative to it), and what stays out, with the reason."""
+    """The selected files of a folder.
+
+    Attributes:
+        root: The folder.
+        files: Files to copy, relative to the root.
+        links: Targets of symbolic links, by the link's path.
+        left_out: Reasons for leaving files out, by path.
+    """
 
     root: Path
     files: list[Path] = field(default_factory=list)
@@ -30,7 +37,10 @@ class ImageContent:
     left_out: dict[Path, str] = field(default_factory=dict)
 
     def copy_to(self, target: Path) -> None:
-        """Copy what goes in. Modes stay as they are; links are written relative, so that they lead to the copy."""
+        """Copy the files and links to another folder.
+
+        Modes are kept; links become relative, so that they stay in the copy.
+        """
         target.mkdir(parents=True, exist_ok=True)
         for path in self.files:
             copy = target / path
@@ -42,29 +52,29 @@ class ImageContent:
             copy.symlink_to(leads_to)
 
     def listing(self) -> str:
-        """What goes in and what does not, a line each."""
-        going = sorted(
-            [*map(str, self.files), *(f"{path} -> {to}" for path, to in self.links.items())]
+        """Return a text that lists the files that are copied and those left out."""
+        included = sorted(
+            [*map(str, self.files), *(f"{path} -> {target}" for path, target in self.links.items())]
         )
-        lines = [f"goes into the image: {counted(len(going), 'file')} of {self.root}"]
-        lines += [f"  {name}" for name in going[:_MOST_LISTED]]
-        if len(going) > _MOST_LISTED:
-            lines.append(f"  and {len(going) - _MOST_LISTED} more")
+        lines = [f"goes into the image: {counted(len(included), 'file')} of {self.root}"]
+        lines += [f"  {name}" for name in included[:_MOST_LISTED]]
+        if len(included) > _MOST_LISTED:
+            lines.append(f"  and {len(included) - _MOST_LISTED} more")
         if self.left_out:
             lines.append("left out:")
-            lines += [f"  {path}: {why}" for path, why in sorted(self.left_out.items())]
+            lines += [f"  {path}: {reason}" for path, reason in sorted(self.left_out.items())]
         return "\n".join(lines)
 
 
 def folder_content(root: Path, include: Sequence[str] = ()) -> ImageContent:
-    """What of a folder goes into an image.
+    """Select the files of a folder.
 
     Args:
         root: The folder.
-        include: Patterns of files that go in although they look like secrets.
+        include: Patterns of files to copy although they look like secrets.
 
     Raises:
-        UsageError: Links lead out of the folder; all of them are named.
+        UsageError: If links lead out of the folder; the message names all of them.
     """
     content = ImageContent(root.resolve())
     leaving: list[str] = []
@@ -74,8 +84,8 @@ def folder_content(root: Path, include: Sequence[str] = ()) -> ImageContent:
             _add_link(content, relative, leaving)
         elif not stat.S_ISREG(path.lstat().st_mode):
             content.left_out[relative] = "it is not a file"
-        elif (why := _why_left_out(path, relative, include)) is not None:
-            content.left_out[relative] = why
+        elif (reason := _why_left_out(path, relative, include)) is not None:
+            content.left_out[relative] = reason
         else:
             content.files.append(relative)
     if leaving:
@@ -88,16 +98,17 @@ def folder_content(root: Path, include: Sequence[str] = ()) -> ImageContent:
 
 
 def check_file(path: Path, include: Sequence[str] = ()) -> None:
-    """Refuse a file that was asked for by name and that looks like a secret."""
-    why = _why_left_out(path, Path(path.name), include)
-    if why is not None:
+    """Raise UsageError if a file given by name looks like a secret."""
+    reason = _why_left_out(path, Path(path.name), include)
+    if reason is not None:
         raise UsageError(
-            f"{path} does not go into an image: {why}", hint=f"if it is none: --include {path.name}"
+            f"{path} does not go into an image: {reason}",
+            hint=f"if it is none: --include {path.name}",
         )
 
 
 def check_requirements(path: Path) -> None:
-    """Refuse a list of libraries with a password in a URL: the image would keep it."""
+    """Raise UsageError if a requirements file has a password in a URL: the image would keep it."""
     text = path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), start=1):
         if any(not part.startswith("${") for part in url_parts(line)):
@@ -109,12 +120,12 @@ def check_requirements(path: Path) -> None:
 
 
 def _walk(content: ImageContent) -> Iterator[Path]:
-    """The files and links of a folder; folders that stay out are noted."""
+    """Yield the files and links of a folder, recording the folders that are left out."""
     for folder, names, files in os.walk(content.root):
-        here = Path(folder)
+        folder_path = Path(folder)
         kept_names: list[str] = []
         for name in sorted(names):
-            path = here / name
+            path = folder_path / name
             if path.is_symlink():
                 yield path
             elif secret_folder(name):
@@ -125,10 +136,11 @@ def _walk(content: ImageContent) -> Iterator[Path]:
                 kept_names.append(name)
         names[:] = kept_names
         for name in sorted(files):
-            yield here / name
+            yield folder_path / name
 
 
 def _why_left_out(path: Path, relative: Path, include: Sequence[str]) -> str | None:
+    """Return why a file looks like a secret; None if it does not, or if a pattern includes it."""
     if any(
         fnmatchcase(str(relative), pattern) or fnmatchcase(path.name, pattern)
         for pattern in include
@@ -143,11 +155,12 @@ def _why_left_out(path: Path, relative: Path, include: Sequence[str]) -> str | N
 
 
 def _add_link(content: ImageContent, relative: Path, leaving: list[str]) -> None:
+    """Add a link to the content, or to ``leaving`` if it leads out of the folder."""
     path = content.root / relative
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        # It leads nowhere, or in a circle.
+        # The target does not exist, or the links form a loop.
         if not _stays_inside(content.root, path):
             leaving.append(f"{relative} -> {path.readlink()}")
         else:
@@ -167,7 +180,7 @@ def _stays_inside(root: Path, path: Path) -> bool:
 
 
 def _drop_links_to_left_out(content: ImageContent) -> None:
-    """A link is as good as what it leads to: to a file that stays out, or a folder of such, it stays out as well."""
+    """Leave out the links whose target is left out."""
     present = {*content.files, *(parent for path in content.files for parent in path.parents)}
     for path, leads_to in list(content.links.items()):
         target = Path(os.path.normpath(path.parent / leads_to))

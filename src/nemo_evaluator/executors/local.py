@@ -1,4 +1,4 @@
-"""``local``: the run happens on this machine, in the foreground or in a process of its own."""
+"""``local``: runs on this machine, in the foreground or in a separate process."""
 
 import os
 import socket
@@ -34,7 +34,10 @@ class LocalCluster(ClusterBase):
 
 @dataclass(frozen=True, slots=True)
 class LocalHandle:
-    """The process of a run that was started in the background. Once it holds the folder's lock, that says more."""
+    """The process of a background run.
+
+    Only consulted until that process holds the folder's lock, which is more reliable.
+    """
 
     pid: int
     began: int
@@ -45,7 +48,7 @@ class Local(Executor):
     """Runs on this machine."""
 
     def start(self, job: Job) -> int | None:
-        """Run here and now, or with ``--background`` in a session of its own."""
+        """Return None to run in this process, or with ``--background`` start a process in its own session."""
         job.refuse_submit()
         if not job.request.background:
             return None
@@ -55,21 +58,25 @@ class Local(Executor):
         return 0
 
     def life(self, run: RunMeta) -> Life | None:
-        """The process that holds the folder; before it has come that far, the one that was started."""
+        """Return the process that has locked the folder, or before that the process that was started."""
         holder = holder_of(Path(run.output_dir))
-        here = socket.gethostname()
-        if holder is not None and (holder.host != here or holder.run_id in ("", run.run_id)):
+        hostname = socket.gethostname()
+        if holder is not None and (holder.host != hostname or holder.run_id in ("", run.run_id)):
             return _life("running", holder.pid, holder.host)
         run = refreshed(run)
         handle = run.handle(LocalHandle)
-        if handle is None or "exit_code" in run.details or handle.host != here:
+        if handle is None or "exit_code" in run.details or handle.host != hostname:
             return None
         if is_alive(handle.pid, handle.began):
-            return _life("starting", handle.pid, here)
+            return _life("starting", handle.pid, hostname)
         return None
 
     def stop(self, run: RunMeta) -> None:
-        """SIGTERM, upon which it sends nothing new; SIGKILL when it does not end."""
+        """Send SIGTERM, after which the run sends no new requests; send SIGKILL if it does not end in time.
+
+        Raises:
+            UsageError: If the run is not running, or is running on another host.
+        """
         life = self.life(run)
         if life is None:
             raise not_running(run)
@@ -89,8 +96,9 @@ def _life(state: Literal["starting", "running"], pid: int, host: str) -> Life:
 
 
 def _detach(job: Job) -> LocalHandle:
-    file = write_request(job.request, job.run.run_id, job.folder)
-    log = (
+    """Start the worker in its own session, with its output appended to the run's log."""
+    request_file = write_request(job.request, job.run.run_id, job.folder)
+    open_log = (
         os.POSIX_SPAWN_OPEN,
         1,
         str(job.folder / LOG),
@@ -99,11 +107,11 @@ def _detach(job: Job) -> LocalHandle:
     )
     pid = os.posix_spawn(
         sys.executable,
-        [sys.executable, *worker_command(file)],
+        [sys.executable, *worker_command(request_file)],
         os.environ | carried_secrets(job.request),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            log,
+            open_log,
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],
         setsid=True,

@@ -1,4 +1,4 @@
-"""``ray``: the steps of a run happen in workers of a Ray cluster; the run itself, with its journal, on this machine."""
+"""``ray``: steps run in the workers of a Ray cluster; the run itself, with its journal, stays on this machine."""
 
 from __future__ import annotations
 
@@ -31,18 +31,22 @@ class RayCluster(ClusterBase):
 
 
 class Ray(Local):
-    """A run of this machine whose steps happen elsewhere."""
+    """Runs on this machine whose steps are executed on a Ray cluster."""
 
     def start(self, job: Job) -> int | None:
-        """As a local run; the cluster is joined before the first problem."""
+        """Start like a local run; the cluster is joined before the first step.
+
+        Raises:
+            MissingExtraError: If Ray is not installed.
+        """
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("Ray", extra="ray")
         return super().start(job)
 
     def pool(self, job: Job) -> SuitePool:
-        """The workers of the cluster."""
-        made = load_object("nemo_evaluator.executors.ray_pool:RayPool")
-        return cast("SuitePool", made(job, cast(RayCluster, job.loaded.config.cluster)))
+        """Return the workers of the cluster."""
+        pool_class = load_object("nemo_evaluator.executors.ray_pool:RayPool")
+        return cast("SuitePool", pool_class(job, cast(RayCluster, job.loaded.config.cluster)))
 
 
 KIND: Final = Kind(RayCluster, Ray)

@@ -1,4 +1,4 @@
-"""The head's side of a Ray cluster: it starts workers, feeds them steps, and replaces lost ones."""
+"""The driver of a Ray cluster: starts workers, sends them steps, and replaces lost ones."""
 
 import asyncio
 import logging
@@ -30,13 +30,13 @@ from nemo_evaluator.executors.request import needed_variables
 from nemo_evaluator.services import RunningService
 
 _log = logging.getLogger(__name__)
-# A worker has as many steps in hand again as it works at, so that it never waits for the next.
+# Leased steps per running step of a worker, so that it never waits for the next one.
 _IN_HAND: Final = 2
-# Workers of one place that are lost one after another while nothing gets done.
+# How often a worker may be lost in a row without a step finishing in between.
 _LOSSES: Final = 4
-# Records go straight from process to process; the object store only has to exist.
+# Bytes; records do not pass through the object store, which only has to exist.
 _STORE: Final = 100_000_000
-# Seconds: what a worker may take to close, and after how long it is told that one is not ready.
+# Seconds: how long a worker may take to close, and when to warn that one is not ready.
 _CLOSING: Final = 10.0
 _SLOW: Final = 60.0
 _JOIN: Final = "check cluster.address, and run nel on a node of that cluster (`ray start --address=...` joins it)"
@@ -45,7 +45,7 @@ _SAME: Final = "every node needs the same nel, with the same extras and files"
 
 
 class RayPool:
-    """The workers of a run; they are started with the first benchmark."""
+    """The workers of a run, started with the first benchmark."""
 
     def __init__(self, job: Job, settings: RayCluster) -> None:
         self._job = job
@@ -56,9 +56,14 @@ class RayPool:
         self.workers = settings.shards
 
     def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
-        """The pool of one benchmark."""
+        """Return the worker pool of one benchmark.
+
+        Args:
+            key: The benchmark.
+            running: The running services, by name.
+        """
         folder = config_folder.get()
-        # Objects that only this process can use, and secrets, travel apart.
+        # API keys are sent separately, and objects that only this process can use are not sent.
         services: dict[str, RunningService] = {}
         keys: dict[str, str] = {}
         for name, service in running.items():
@@ -79,7 +84,7 @@ class RayPool:
         return partial(self._run, task)
 
     async def close(self) -> None:
-        """End the workers, and the cluster if it is ours."""
+        """End the workers, and the cluster if this process started it."""
         await asyncio.gather(*map(self._retire, list(self._actors)))
         if ray.is_initialized():
             await asyncio.to_thread(ray.shutdown)
@@ -87,10 +92,11 @@ class RayPool:
             await asyncio.to_thread(self._watch.communicate)
 
     async def _run(self, task: WorkerTask, ledger: StepQueue) -> None:
+        """Run the steps of a benchmark on all workers."""
         await self._join(ledger)
         workers = [
-            asyncio.ensure_future(self._serve(n, task, ledger))
-            for n in range(self._settings.shards)
+            asyncio.ensure_future(self._serve(number, task, ledger))
+            for number in range(self._settings.shards)
         ]
         try:
             await asyncio.gather(*workers)
@@ -101,7 +107,11 @@ class RayPool:
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _join(self, ledger: StepQueue) -> None:
-        """Start a Ray cluster, or join the one of the config. Raises UsageError when that fails."""
+        """Join the configured Ray cluster, or start one.
+
+        Raises:
+            UsageError: If that fails.
+        """
         for is_last_attempt in (False, False, True):
             if ray.is_initialized() or ledger.halt:
                 return
@@ -118,15 +128,16 @@ class RayPool:
                     ) from error
 
     def _init(self) -> None:
+        """Connect to Ray; without an address, start a cluster in a temporary folder that a watchdog process removes."""
         host, _, port = (self._settings.address or "").rpartition(":")
         if host and port.isdecimal() and "/" not in host:
-            # Ray itself would go on trying for many minutes, deaf to Ctrl-C.
+            # Checked first: Ray itself would retry for many minutes and ignore Ctrl-C.
             socket.create_connection((host, int(port)), _CLOSING).close()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray's own messages go to its own logs.
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._settings.address is None:
-            # Not in the folder for temporary files: the path of a socket may not be long.
+            # Not in $TMPDIR: the paths of sockets are limited in length.
             if self._own is None:
                 self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
                 watching = ["/bin/sh", str(_WATCH), self._own]
@@ -142,7 +153,11 @@ class RayPool:
         ray.init(address=self._settings.address or "local", **options)
 
     async def _retire(self, number: int) -> Reply | None:
-        """End a worker; returns what it has not handed over, None when it does not say."""
+        """End a worker.
+
+        Returns:
+            The records it had not yet delivered; None if it did not answer.
+        """
         worker = self._actors.pop(number)
         try:
             return cast(Reply, await asyncio.wait_for(worker.close.remote(), _CLOSING))
@@ -155,26 +170,26 @@ class RayPool:
             ray.kill(worker)
 
     async def _serve(self, number: int, task: WorkerTask, ledger: StepQueue) -> None:
-        """Keep one worker busy until there is nothing left; a lost one is replaced, as long as steps come to an end."""
+        """Keep one worker busy until no steps are left; replace it if it is lost, as long as steps keep finishing."""
         losses = 0
-        ended = 0
+        steps_ended = 0
         while not ledger.done and not ledger.halt:
-            held: set[Step] = set()
+            leased_steps: set[Step] = set()
             try:
-                await self._feed(number, task, ledger, held=held)
+                await self._feed(number, task, ledger, held=leased_steps)
                 return
             except RayActorError as error:
                 reason = one_line(str(error), 300)
                 _log.warning(
                     "Ray worker %d is lost, its %d samples go to another: %s",
                     number,
-                    len(held),
+                    len(leased_steps),
                     reason,
                 )
                 self._actors.pop(number, None)
-                ledger.give_back(held)
-                losses = losses + 1 if ledger.ended == ended else 1
-                ended = ledger.ended
+                ledger.give_back(leased_steps)
+                losses = losses + 1 if ledger.ended == steps_ended else 1
+                steps_ended = ledger.ended
                 if losses == _LOSSES:
                     hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
                     failed = NelError(
@@ -193,6 +208,7 @@ class RayPool:
     async def _feed(
         self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]
     ) -> None:
+        """Start a worker and exchange steps for records with it until nothing is left to do."""
         if number not in self._actors:
             actor_class = ray.remote(StepWorker).options(
                 num_cpus=1, scheduling_strategy="SPREAD", max_restarts=0
@@ -215,19 +231,23 @@ class RayPool:
             if not held:
                 return
             halted = Halted.of(ledger.halt)
-            news = worker.exchange.remote(
+            reply = worker.exchange.remote(
                 leases, halted and halted._replace(error=None), ledger.elsewhere(charged)
             )
-            ledger.take(held, await news, charged)
-        # Requests in flight have had their time.
-        last = await self._retire(number)
-        if last is not None:
-            ledger.take(held, last, charged)
+            ledger.take(held, await reply, charged)
+        # The time for requests in flight is over.
+        last_reply = await self._retire(number)
+        if last_reply is not None:
+            ledger.take(held, last_reply, charged)
 
     async def _opened(
         self, number: int, opening: Awaitable[JsonDict], ledger: StepQueue
     ) -> JsonDict | None:
-        """The fingerprints of a worker, once it is ready; None when there is nothing left for it to do."""
+        """Wait until a worker is ready.
+
+        Returns:
+            Its fingerprints; None if there is nothing left for it to do.
+        """
         future = asyncio.ensure_future(opening)
         began = time.monotonic()
         warned = False

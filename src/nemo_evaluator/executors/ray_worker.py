@@ -1,4 +1,4 @@
-"""What runs in a worker of a Ray cluster: the parts of a benchmark, built from the same config, and its steps."""
+"""The worker of a Ray cluster: builds a benchmark from the same config and runs its steps."""
 
 import os
 import socket
@@ -25,12 +25,12 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """One benchmark of a run, as it is sent to a worker. It is never stored."""
+    """One benchmark, as it is sent to a worker. It is never stored."""
 
     raw: JsonDict
     variables: dict[str, str]
     benchmark: str
-    # Without their keys: a Secret does not travel.
+    # Without their API keys: a Secret cannot be pickled.
     running: dict[str, RunningService]
     keys: dict[str, str]
     run_id: str
@@ -40,28 +40,42 @@ class WorkerTask:
     host: str = field(default_factory=socket.gethostname)
 
     def check_node(self) -> None:
-        """Raise when this node cannot do it: it lacks the run's folder, or would look for servers at itself."""
-        here = socket.gethostname()
+        """Check that this node can run the task.
+
+        Raises:
+            UsageError: If the run's folder is missing, or a service URL points to the node itself.
+        """
+        hostname = socket.gethostname()
         if not Path(self.cwd).is_dir():
             hint = "the folder of the run must be reachable under the same path on every node of the cluster"
-            raise UsageError(f"{self.cwd} does not exist on {here}", hint=hint)
+            raise UsageError(f"{self.cwd} does not exist on {hostname}", hint=hint)
         for name, service in self.running.items():
-            if here != self.host and urlsplit(service.url).hostname in _LOOPBACK:
+            if hostname != self.host and urlsplit(service.url).hostname in _LOOPBACK:
                 hint = "give it a URL that every node of the cluster reaches (`type: api`)"
                 raise UsageError(
-                    f"service {name!r} is at {service.url}, which {here} cannot reach", hint=hint
+                    f"service {name!r} is at {service.url}, which {hostname} cannot reach",
+                    hint=hint,
                 )
 
 
 class StepWorker:
-    """A Ray actor; it runs steps of one benchmark after another."""
+    """A Ray actor that runs steps of one benchmark at a time."""
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
         self._host: StepHost | None = None
 
     async def open(self, task: WorkerTask, scored: int, reused: int) -> JsonDict:
-        """Build a benchmark and make it ready; returns its fingerprints."""
+        """Build a benchmark and prepare it.
+
+        Args:
+            task: The benchmark.
+            scored: Steps scored so far.
+            reused: Steps reused from earlier sessions.
+
+        Returns:
+            Its fingerprints.
+        """
         await self._stack.aclose()
         os.environ.update(task.variables)
         task.check_node()
@@ -70,7 +84,9 @@ class StepWorker:
         config_folder.set(Path(task.folder) if task.folder is not None else None)
         use_datasets(config.datasets)
         keys = {name: Secret(key) for name, key in task.keys.items()}
-        running = {name: replace(one, api_key=keys.get(name)) for name, one in task.running.items()}
+        running = {
+            name: replace(service, api_key=keys.get(name)) for name, service in task.running.items()
+        }
         self._stack = AsyncExitStack()
         builder = Builder(config, running, task.run_id)
         job = await builder.build(
@@ -82,12 +98,16 @@ class StepWorker:
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]
     ) -> Reply:
-        """Take steps, and hand over the records made meanwhile."""
+        """Accept steps, and return the records produced since the last call."""
         assert self._host is not None
         return await self._host.exchange(leases, halted, elsewhere)
 
     async def close(self) -> Reply:
-        """Give up what is at work and close everything; returns what has not been handed over."""
+        """Cancel the running steps and close everything.
+
+        Returns:
+            The records that have not been delivered yet.
+        """
         if self._host is not None:
             reply = await self._host.close()
         else:

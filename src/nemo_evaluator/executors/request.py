@@ -1,5 +1,7 @@
-"""The request of ``nel eval run``, and the file that brings it to the worker.
-The file holds no secret: what is one travels to the worker in an environment variable."""
+"""The request of ``nel eval run``, and the file that passes it to the worker.
+
+The file contains no secrets: those are passed in an environment variable.
+"""
 
 import os
 import re
@@ -22,7 +24,7 @@ _CARRIED: Final = "NEL_REQUEST_SECRETS"
 # Fields that may hold a secret, besides overrides.
 _URLS: Final = ("model_url", "judge_url")
 _NAMED: Final = re.compile(r"\$\{(\w+)")
-# Of nel itself, of hubs and trackers, and the ways to the network.
+# Variables of nel, model hubs, experiment trackers and network proxies.
 _USUAL: Final = re.compile(
     r"(NEL|NEMO|HF|MLFLOW|WANDB)_|((https?|all|no)_proxy|SSL_CERT_FILE)$", re.IGNORECASE
 )
@@ -76,7 +78,11 @@ class RunRequest:
 
 
 def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:
-    """Write a request where the worker of a run finds it; only its owner may read it."""
+    """Write a request where the worker finds it, readable by its owner only.
+
+    Returns:
+        The path of the file.
+    """
     path = _file(folder, run_id)
     write_atomic(
         path, dumps(asdict(_masked(request)) | {"run_id": run_id}, indent=True) + b"\n", mode=0o600
@@ -85,7 +91,10 @@ def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:
 
 
 def carried_secrets(request: RunRequest) -> dict[str, str]:
-    """The variables that a worker needs besides the request file; empty when that says everything."""
+    """Return the variables that a worker needs in addition to the request file.
+
+    Empty if the request holds no secret.
+    """
     if _masked(request) == request:
         return {}
     return {
@@ -94,17 +103,21 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
 
 
 def needed_variables(loaded: LoadedConfig) -> dict[str, str]:
-    """The variables of this environment that a run needs elsewhere: those its config names, and the usual ones."""
+    """Return the environment variables that a run needs elsewhere: those its config refers to, and common ones."""
     named = set(_NAMED.findall(dumps(loaded.raw).decode()))
-    mapping: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, value in os.environ.items():
         if name in named or _USUAL.match(name):
-            mapping[name] = value
-    return mapping
+            variables[name] = value
+    return variables
 
 
 def read_request(path: Path) -> RunRequest:
-    """The request of a file, with its secrets, which are taken out of the environment."""
+    """Read a request file, and take its secrets out of the environment.
+
+    Raises:
+        UsageError: If the file is unreadable, or its secrets are missing.
+    """
     try:
         request = TypeAdapter(RunRequest).validate_json(path.read_bytes())
         request = replace(request, **orjson.loads(os.environ.pop(_CARRIED, "{}")))
@@ -122,14 +135,19 @@ def read_request(path: Path) -> RunRequest:
 
 
 def remove_requests(folder: Path, *, but: Callable[[str], bool]) -> None:
-    """Remove the request files in a folder but those of some runs, asked for by their ids."""
+    """Remove the request files in a folder.
+
+    Args:
+        folder: The folder.
+        but: Returns True for a run id whose file is kept.
+    """
     for path in folder.glob(_file(folder, "*").name):
         if not but(path.stem.removeprefix("nel_request-")):
             path.unlink(missing_ok=True)
 
 
 def worker_command(file: Path) -> list[str]:
-    """The arguments of a Python interpreter that does what a request file says."""
+    """Return the arguments of a Python interpreter that executes a request file."""
     return ["-m", "nemo_evaluator.cli.main", "eval", "run", "--request", str(file)]
 
 
@@ -138,7 +156,7 @@ def _file(folder: Path, run_id: str) -> Path:
 
 
 def _masked(request: RunRequest) -> RunRequest:
-    """The request without its secrets."""
+    """Return the request without its secrets."""
     arguments: list[str] = []
     for override in request.override:
         arguments += ["-O", override]

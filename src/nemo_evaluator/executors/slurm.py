@@ -1,4 +1,4 @@
-"""``slurm``: the run happens in jobs of a SLURM cluster, here or behind ssh."""
+"""``slurm``: runs in jobs of a SLURM cluster, submitted here or over ssh."""
 
 import math
 import re
@@ -35,15 +35,15 @@ from nemo_evaluator.core.shell import (
     mount_problem,
 )
 
-# GPUs of a server: their product.
+# The product of these is the number of GPUs of a server.
 _SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _DURATION = re.compile(r"(?:(\d{1,4})-)?(\d{1,4}):([0-5]\d):([0-5]\d)", re.ASCII)
-# sbatch takes the beginning of a flag's name for the flag.
+# sbatch accepts abbreviated flags, so every prefix of this one is refused.
 _WRAP: Final = "wrap"
 
 
 def seconds_of(walltime: str) -> int | None:
-    """Seconds of ``HH:MM:SS`` or ``D-HH:MM:SS``; None when it is neither."""
+    """Convert ``HH:MM:SS`` or ``D-HH:MM:SS`` to seconds; None for any other text."""
     match = _DURATION.fullmatch(walltime)
     if match is None:
         return None
@@ -60,6 +60,7 @@ def _walltime(value: str) -> str:
 
 
 def _flags(value: dict[str, str]) -> dict[str, str]:
+    """Check the names and values of sbatch flags."""
     for name, text in value.items():
         if not is_flag_name(name):
             raise PydanticCustomError(
@@ -166,18 +167,18 @@ class SlurmCluster(ClusterBase):
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
         yield from _mounts(data)
-        used: set[Any | None] = set()
+        used_pools: set[Any | None] = set()
         for _, owner in _pool_users(data):
             if isinstance(owner.get("node_pool"), str):
-                used.add(owner.get("node_pool"))
-        if get_in(data, "cluster", "shards") and len(used) > 1:
-            message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used)))}"
+                used_pools.add(owner.get("node_pool"))
+        if get_in(data, "cluster", "shards") and len(used_pools) > 1:
+            message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used_pools)))}"
             yield WrongReference(("cluster", "shards"), message, "use one pool")
         folder = get_in(data, "output", "dir")
-        relative = folder is None or (
+        is_relative = folder is None or (
             isinstance(folder, str) and not PurePosixPath(folder).is_absolute()
         )
-        if get_in(data, "cluster", "hostname") and relative:
+        if get_in(data, "cluster", "hostname") and is_relative:
             message = "must be an absolute path when the cluster is reached over ssh"
             yield WrongReference(("output", "dir"), message, "write a path that begins with /")
 
@@ -185,22 +186,22 @@ class SlurmCluster(ClusterBase):
         self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]
     ) -> list[str]:
         """Steps that cannot end within the walltime."""
-        start = max(
+        startup = max(
             (getattr(service, "startup_timeout", 0.0) for service in services.values()), default=0.0
         )
-        limit = seconds_of(self.walltime) or 0
-        results: list[str] = []
+        walltime = seconds_of(self.walltime) or 0
+        warnings: list[str] = []
         for benchmark in benchmarks:
-            if start + benchmark.timeout > limit:
-                results.append(
-                    f"benchmark {benchmark.key}: start-up ({start:.0f} s) and one step "
+            if startup + benchmark.timeout > walltime:
+                warnings.append(
+                    f"benchmark {benchmark.key}: start-up ({startup:.0f} s) and one step "
                     f"({benchmark.timeout:.0f} s) together exceed the walltime {self.walltime}"
                 )
-        return results
+        return warnings
 
 
 def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Mounts that hold a comma, by which a step of a job tells one mount from the next."""
+    """Yield mounts that contain a comma, which separates mounts on srun's command line."""
     owners: list[tuple[Path, Any]] = [(("cluster",), data.get("cluster"))]
     services = data.get("services")
     if isinstance(services, dict):
@@ -223,6 +224,7 @@ def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
+    """Yield node pools that are unknown, too small, or used by two multi-node services."""
     pools = get_in(data, "cluster", "node_pools")
     if not isinstance(pools, dict):
         return
@@ -251,6 +253,7 @@ def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
 def _fits(
     path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]
 ) -> Iterator[WrongReference]:
+    """Yield the problems of a service or sandbox whose nodes or GPUs exceed its pool."""
     nodes = _count(owner, "num_nodes", "num_nodes_per_instance")
     servers = _count(owner, "replicas", "num_instances")
     pool_nodes = _count(pool, "nodes", default=0)
@@ -259,25 +262,25 @@ def _fits(
         yield WrongReference((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
         return
     gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
-    size = _count(owner, _SIZES[0], default=0)
+    tensor_parallel = _count(owner, _SIZES[0], default=0)
     needed = math.prod(_count(owner, key) for key in _SIZES)
     if not gpus or not any(owner.get(key) for key in _SIZES):
         return
-    # Every server of a node would take the same GPUs, the first ones.
-    shared = 1
+    # Servers on the same node would all use its first GPUs.
+    servers_per_node = 1
     if pool_nodes:
-        shared = math.ceil(servers / max(1, pool_nodes // nodes))
-    place = f"pool {name!r} has {gpus} per node"
-    change = "or change the pool"
-    if size > gpus:
-        message = f"{size} GPUs are asked for, but {place}"
-        yield WrongReference((*path, _SIZES[0]), message, f"use at most {gpus}, {change}")
+        servers_per_node = math.ceil(servers / max(1, pool_nodes // nodes))
+    limit = f"pool {name!r} has {gpus} per node"
+    alternative = "or change the pool"
+    if tensor_parallel > gpus:
+        message = f"{tensor_parallel} GPUs are asked for, but {limit}"
+        yield WrongReference((*path, _SIZES[0]), message, f"use at most {gpus}, {alternative}")
     elif needed > gpus * nodes:
         key = next(key for key in reversed(_SIZES) if owner.get(key))
-        message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {place}"
-        yield WrongReference((*path, key), message, f"raise num_nodes, {change}")
-    elif shared > 1:
-        message = f"{shared} servers would share a node and its GPUs, which is not supported yet"
+        message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {limit}"
+        yield WrongReference((*path, key), message, f"raise num_nodes, {alternative}")
+    elif servers_per_node > 1:
+        message = f"{servers_per_node} servers would share a node and its GPUs, which is not supported yet"
         yield WrongReference(
             ("cluster", "node_pools", name, "nodes"),
             message,
@@ -286,7 +289,7 @@ def _fits(
 
 
 def _gpus(gres: object, counted: int | None) -> int | None:
-    """The GPUs of a node, by its generic resources or else by their count."""
+    """Return the GPUs per node, from the generic resources or otherwise from the count."""
     if isinstance(gres, str):
         match = re.search(r"gpu(?::[A-Za-z0-9_.-]+)?:(\d+)", gres)
         if match is not None:
@@ -295,7 +298,7 @@ def _gpus(gres: object, counted: int | None) -> int | None:
 
 
 def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
-    """A whole number under the last of these names that is set."""
+    """Return the integer under the last of these keys that is set."""
     for key in reversed(keys):
         if owner.get(key) is not None:
             return number_of(owner[key], default)
@@ -303,7 +306,7 @@ def _count(owner: dict[str, Any], *keys: str, default: int = 1) -> int:
 
 
 def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Services, their roles, and sandboxes, which may name a node pool, with their paths."""
+    """Yield the services, service roles and sandboxes, which may name a node pool, with their paths."""
     for group in ("services", "sandboxes"):
         members = data.get(group)
         if not isinstance(members, dict):
@@ -313,9 +316,9 @@ def _pool_users(data: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
                 continue
             yield (group, name), member
             for role in ("prefill", "decode"):
-                part = member.get(role)
-                if isinstance(part, dict):
-                    yield (group, name, role), part
+                role_settings = member.get(role)
+                if isinstance(role_settings, dict):
+                    yield (group, name, role), role_settings
     for path, benchmark in benchmarks_of(data):
         if isinstance(benchmark.get("sandbox"), dict):
             yield (*path, "sandbox"), benchmark["sandbox"]

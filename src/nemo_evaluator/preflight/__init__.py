@@ -1,4 +1,4 @@
-"""Everything that would stop a run, found before it starts: ``find_problems`` is the one way in."""
+"""Checks before a run starts; ``find_problems`` is the only entry point."""
 
 from typing import TYPE_CHECKING
 

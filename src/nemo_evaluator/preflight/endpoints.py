@@ -1,4 +1,4 @@
-"""Endpoints before a run: do they answer, and is their price known where a budget is in money?"""
+"""Checks of endpoints before a run: whether they answer, and whether prices are known for budgets in USD."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -28,18 +28,18 @@ _SETTING_OF_ERROR: Final[dict[type[NelError], str]] = {
 
 
 async def ping(config: EvalConfig) -> AsyncIterator[Obstacle]:
-    """Ask each endpoint, the judges' too, one short question.
+    """Send each endpoint, including the judges', one short question.
 
     Yields:
-        Endpoints that do not answer, refuse the key, or do not know the model.
+        A problem for each endpoint that does not answer, refuses the key, or does not know the model.
     """
     for name in config.api_services():
         endpoint = endpoint_of(name, config.services[name], url=config.base_url(name))
         without_retries = replace(endpoint, retry=RetryConfig(max_retries=0))
         async with Client(without_retries) as client:
-            question = client.chat(_QUESTION, generation={"max_tokens": _ANSWER_TOKENS})
+            request = client.chat(_QUESTION, generation={"max_tokens": _ANSWER_TOKENS})
             try:
-                await asyncio.wait_for(question, _TIMEOUT)
+                await asyncio.wait_for(request, _TIMEOUT)
             except TimeoutError:
                 path = ("services", name, "url")
                 yield Obstacle(
@@ -52,12 +52,12 @@ async def ping(config: EvalConfig) -> AsyncIterator[Obstacle]:
 
 
 def missing_prices(config: EvalConfig) -> Iterator[Obstacle]:
-    """Budgets in money over services whose price is unknown: nobody could watch them."""
+    """Yield budgets in USD that cannot be enforced because the price of a service is unknown."""
     limits_run = config.budget is not None and config.budget.usd is not None
-    for number, bench in enumerate(config.benchmarks):
+    for index, bench in enumerate(config.benchmarks):
         own_limit = _limit_in_money(bench)
         if own_limit is not None:
-            path: ConfigPath = ("benchmarks", number, own_limit, "usd")
+            path: ConfigPath = ("benchmarks", index, own_limit, "usd")
         elif limits_run:
             path = ("budget", "usd")
         else:
@@ -76,7 +76,7 @@ def missing_prices(config: EvalConfig) -> Iterator[Obstacle]:
 
 
 def _limit_in_money(bench: BenchmarkConfig) -> str | None:
-    """The block of a benchmark that limits its cost in USD, if one does."""
+    """Return the block of a benchmark that limits its cost in USD; None if there is none."""
     if bench.budget is not None and bench.budget.usd is not None:
         return "budget"
     if bench.step_limits is not None and bench.step_limits.usd is not None:
@@ -85,7 +85,7 @@ def _limit_in_money(bench: BenchmarkConfig) -> str | None:
 
 
 def _services_of(bench: BenchmarkConfig) -> list[str]:
-    """The services that a benchmark asks: its model, then its judges."""
+    """Return the services that a benchmark uses: its model, then its judges."""
     names = [bench.solver.model_service]
     names += [getattr(metric, "service", None) for metric in bench.scoring.metrics]
     return list(dict.fromkeys(name for name in names if name is not None))

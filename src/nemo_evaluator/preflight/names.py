@@ -1,4 +1,4 @@
-"""What is wrong with the config file itself: kinds that are not supported, and names that nothing answers to."""
+"""Checks of the config itself: kinds that are not supported, and names that do not exist."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -17,25 +17,25 @@ from nemo_evaluator.environments.base import EnvironmentFacts
 from nemo_evaluator.environments.registry import as_uri, environment_class, list_environments
 from nemo_evaluator.preflight.obstacle import ConfigPath, Obstacle, obstacles_of
 
-# Known from the reference's examples and playbooks; their harness is not here yet.
+# Named in the reference's examples and playbooks, but not supported yet.
 _PLANNED: Final = frozenset({"research-bench"})
 
 
 def unsupported_kinds(config: EvalConfig) -> Iterator[Obstacle]:
-    """Kinds whose declaration says ``missing``, and settings that are marked ``NotYet``."""
+    """Yield kinds that are declared ``missing``, and settings marked ``NotYet``."""
     return _unsupported(config, (), list(config.sandboxes.values()))
 
 
 def unknown_names(config: EvalConfig) -> Iterator[Obstacle]:
-    """Benchmarks, rubrics and templates that do not exist, and benchmarks that lack a judge."""
-    for number, benchmark in enumerate(config.benchmarks):
-        path = ("benchmarks", number)
-        unknown = list(_unknown_benchmark(benchmark.name, (*path, "name")))
-        yield from unknown
+    """Yield benchmarks, rubrics and templates that do not exist, and benchmarks that lack a judge."""
+    for index, benchmark in enumerate(config.benchmarks):
+        path = ("benchmarks", index)
+        name_problems = list(_unknown_benchmark(benchmark.name, (*path, "name")))
+        yield from name_problems
         name = as_uri(benchmark.name)
-        # Benchmarks in files and behind URIs say only when they are opened that they need a judge.
+        # Whether a benchmark in a file or behind a URI needs a judge is only known once it is opened.
         is_built_in = "://" not in name and ".py" not in name
-        if is_built_in and not unknown:
+        if is_built_in and not name_problems:
             facts = environment_class(name).facts()
             yield from missing_judge(benchmark.scoring, name, facts, path=(*path, "scoring"))
         yield from _missing_rubrics(benchmark, path)
@@ -50,13 +50,13 @@ def unknown_names(config: EvalConfig) -> Iterator[Obstacle]:
 def missing_judge(
     scoring: ScoringConfig, name: str, facts: EnvironmentFacts, path: ConfigPath
 ) -> Iterator[Obstacle]:
-    """A benchmark that needs a judge, where the config names none.
+    """Yield a problem for a benchmark that needs a judge if the config names none.
 
     Args:
         scoring: The benchmark's scoring settings.
         name: The benchmark's name, for the message.
         facts: What the benchmark needs.
-        path: Where its scoring settings are in the config.
+        path: The path of its scoring settings in the config.
     """
     if not scoring.include_defaults or scoring.primary is not None:
         return
@@ -67,11 +67,11 @@ def missing_judge(
 
 
 def _unsupported(model: BaseModel, path: ConfigPath, named: list[Any]) -> Iterator[Obstacle]:
-    """The unsupported kinds in a schema object and in those inside it.
+    """Yield the unsupported kinds in a schema object and in those inside it.
 
     Args:
         model: The schema object.
-        path: Its place in the config.
+        path: Its path in the config.
         named: The sandboxes that the config defines by name; each is reported where it is defined.
     """
     kinds_of_field = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
@@ -84,43 +84,43 @@ def _unsupported(model: BaseModel, path: ConfigPath, named: list[Any]) -> Iterat
         for inner_path, inner in _schema_objects(getattr(model, name), (*path, name)):
             if inner_path[-1] == "sandbox" and inner in named:
                 continue
-            word = getattr(inner, "type", "")
-            missing = kinds.get(word).missing if kinds is not None else None
-            if kinds is not None and missing is not None:
-                message = f"{kinds.kind} {word!r} is {missing}"
+            kind_name = getattr(inner, "type", "")
+            missing_reason = kinds.get(kind_name).missing if kinds is not None else None
+            if kinds is not None and missing_reason is not None:
+                message = f"{kinds.kind} {kind_name!r} is {missing_reason}"
                 supported = f"supported: {', '.join(kinds.ready())}"
                 yield Obstacle((*inner_path, "type"), message, supported)
             yield from _unsupported(inner, inner_path, named)
 
 
 def _schema_objects(value: Any, path: ConfigPath) -> Iterator[tuple[ConfigPath, BaseModel]]:
-    """The schema objects in the value of a field, in lists and in mappings."""
+    """Yield the schema objects in the value of a field, including those in lists and mappings."""
     if isinstance(value, BaseModel):
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _schema_objects(item, (*path, str(key)))
     elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _schema_objects(item, (*path, number))
+        for index, item in enumerate(value):
+            yield from _schema_objects(item, (*path, index))
 
 
 def _missing_rubrics(benchmark: BenchmarkConfig, path: ConfigPath) -> Iterator[Obstacle]:
-    """Rubric files of judges that do not exist."""
-    for number, metric in enumerate(benchmark.scoring.metrics):
+    """Yield rubric files of judges that do not exist."""
+    for index, metric in enumerate(benchmark.scoring.metrics):
         file = getattr(metric, "rubric_file", None)
         if file is not None:
-            place = (*path, "scoring", "metrics", number, "rubric_file")
-            yield from obstacles_of(place, find_file, file, hint="")
+            file_path = (*path, "scoring", "metrics", index, "rubric_file")
+            yield from obstacles_of(file_path, find_file, file, hint="")
 
 
 def _unknown_benchmark(name: str, path: ConfigPath) -> Iterator[Obstacle]:
-    """What is wrong with the name of a benchmark: a URI, a file, or a registered name."""
+    """Yield what is wrong with the name of a benchmark: a URI, a file, or a registered name."""
     scheme, separator, _ = as_uri(name).partition("://")
     if separator:
-        missing = SCHEMES.get(scheme).missing
-        if missing is not None:
-            message = f"{scheme}:// benchmarks are {missing}"
+        missing_reason = SCHEMES.get(scheme).missing
+        if missing_reason is not None:
+            message = f"{scheme}:// benchmarks are {missing_reason}"
             yield Obstacle(path, message, "see `nel list` for those that are")
         return
     file = name if name.endswith(".py") else name.rpartition(":")[0]

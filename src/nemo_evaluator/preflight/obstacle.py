@@ -1,20 +1,20 @@
-"""One thing that would keep a run from running: where it is in the config, what is wrong, how to fix it."""
+"""A problem that would stop a run: its path in the config, what is wrong, and how to fix it."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from nemo_evaluator.core.errors import NelError
 
-#: The place of a value in the config, as keys and positions.
+#: The path of a value in the config, as keys and list indices.
 ConfigPath = tuple[str | int, ...]
 _NO_HINT: Final = "see the message"
 
 
 class Obstacle(NamedTuple):
-    """A problem before it has the line of the config file.
+    """A problem that does not yet have its line in the config file.
 
     Attributes:
-        path: The value that is wrong.
+        path: The path of the wrong value.
         message: What is wrong with it.
         hint: How to fix it.
     """
@@ -25,11 +25,11 @@ class Obstacle(NamedTuple):
 
 
 def obstacle_of(error: NelError, path: ConfigPath, hint: str = _NO_HINT) -> Obstacle:
-    """Turn an error into an obstacle.
+    """Convert an error to an obstacle.
 
     Args:
-        error: What was raised; where it has no hint of its own, its cause speaks for it.
-        path: The value that led to it.
+        error: The error; if it has no hint, its cause is used instead.
+        path: The path of the value that caused it.
         hint: The hint for an error that has none.
     """
     if isinstance(error.__cause__, NelError) and not error.hint:
@@ -40,7 +40,11 @@ def obstacle_of(error: NelError, path: ConfigPath, hint: str = _NO_HINT) -> Obst
 def obstacles_of(
     path: ConfigPath, check: Callable[..., object], *arguments: object, hint: str = _NO_HINT
 ) -> list[Obstacle]:
-    """Call ``check`` with ``arguments``; the NelError that it raises becomes the only obstacle."""
+    """Call ``check`` with ``arguments``, and convert the NelError that it raises to an obstacle.
+
+    Returns:
+        The obstacle, or an empty list.
+    """
     try:
         check(*arguments)
     except NelError as error:

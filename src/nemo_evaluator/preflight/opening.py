@@ -1,4 +1,4 @@
-"""What shows when a benchmark is opened: its file, its parameters, its dataset, its columns, what it needs."""
+"""Checks that need an open benchmark: its file, parameters, dataset, columns and requirements."""
 
 from collections.abc import AsyncIterator
 
@@ -15,11 +15,11 @@ from nemo_evaluator.solvers.base import SANDBOX
 
 
 async def open_benchmark(bench: BenchmarkConfig, path: ConfigPath) -> AsyncIterator[Obstacle]:
-    """Open a benchmark, try its sandbox and make one problem of it.
+    """Open a benchmark, test its sandbox and load one problem.
 
     Args:
-        bench: The benchmark. One behind a URI is skipped: its service may not be up yet.
-        path: Its place in the config.
+        bench: The benchmark. One behind a URI is skipped, because its service may not be running yet.
+        path: Its path in the config.
 
     Yields:
         What is wrong with it.
@@ -50,7 +50,7 @@ async def open_benchmark(bench: BenchmarkConfig, path: ConfigPath) -> AsyncItera
 async def _make_problem(
     environment: EvalEnvironment, bench: BenchmarkConfig, path: ConfigPath
 ) -> AsyncIterator[Obstacle]:
-    """Make the first problem that would be asked, with the instruction template around it."""
+    """Load the first problem of the run, and apply the instruction template to it."""
     setting = "name"
     try:
         with boundary(Cause.SEED):
@@ -70,7 +70,7 @@ async def _make_problem(
 
 
 async def _try_sandbox(bench: BenchmarkConfig, path: ConfigPath) -> AsyncIterator[Obstacle]:
-    """Whether a sandbox can be had here."""
+    """Check whether the benchmark's sandbox works on this machine."""
     settings = None if bench.sandbox.type == "none" else bench.sandbox
     try:
         from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415 - most configs need no sandbox

@@ -1,6 +1,6 @@
-"""Everything that would keep a config from running, found at once and before anything is started or written.
+"""Finds every problem that would stop a run, before anything is started or written.
 
-``nel config check``, ``nel eval run`` and ``--dry-run`` show the same list.
+``nel config check``, ``nel eval run`` and ``--dry-run`` report the same list.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ def find_problems(
 ) -> list[Problem]:
     """Find every problem of a config.
 
-    Datasets are opened, one problem of each benchmark is made, and sandboxes are tried. On a cluster the run does
-    that itself, where it has them. Cautions, which do not keep a run from running, are added to the config's warnings.
+    For local runs, datasets are opened, one problem of each benchmark is loaded, and sandboxes are tested. On a cluster
+    the run does that itself, where these exist. Cautions, which do not prevent a run, are added to the config's warnings.
 
     Args:
         loaded: The config.
-        shard: The part of the run that is to be run.
+        shard: The part of the run that will be executed.
         file_only: Check only the file itself: kinds that are not supported yet, and unknown names.
-        pinging: Also ask every endpoint one short question.
+        pinging: Also send every endpoint one short question.
 
     Returns:
         The problems, each with its path, line, message and fix.
@@ -53,7 +53,7 @@ def find_problems(
 
 
 def _add_cautions(loaded: LoadedConfig) -> None:
-    """Add what may go wrong to the config's warnings, once."""
+    """Add cautions to the config's warnings, without duplicates."""
     for caution in (*disk_cautions(loaded.config), *registry_cautions(loaded.config)):
         if caution not in loaded.warnings:
             loaded.warnings.append(caution)
@@ -62,9 +62,9 @@ def _add_cautions(loaded: LoadedConfig) -> None:
 async def _obstacles(
     config: EvalConfig, wrong_paths: set[str], shard: Shard | None, *, pinging: bool
 ) -> list[Obstacle]:
-    """What is wrong outside the file: exporters, prices, baselines, this machine, endpoints, benchmarks.
+    """Find what is wrong outside the file: exporters, prices, baselines, this machine, endpoints, benchmarks.
 
-    Benchmarks that are already wrong by ``wrong_paths`` are not opened.
+    Benchmarks that ``wrong_paths`` already contains are not opened.
     """
     obstacles = [*obstacles_of(("output", "export"), _check_exports, config.output)]
     obstacles += missing_prices(config)
@@ -75,15 +75,15 @@ async def _obstacles(
     if config.cluster.type != "local":
         return obstacles
     use_datasets(config.datasets)
-    for number, bench in enumerate(config.benchmarks):
-        place = f"benchmarks[{number}]"
-        if any(path.startswith(place) for path in wrong_paths):
+    for index, bench in enumerate(config.benchmarks):
+        shown_path = f"benchmarks[{index}]"
+        if any(path.startswith(shown_path) for path in wrong_paths):
             continue
-        obstacles += [obstacle async for obstacle in open_benchmark(bench, ("benchmarks", number))]
+        obstacles += [obstacle async for obstacle in open_benchmark(bench, ("benchmarks", index))]
     return obstacles
 
 
 def _check_exports(output: OutputConfig) -> None:
-    """Raise a NelError for an exporter that cannot work (unknown, wrongly set, not installed) before the run."""
+    """Raise NelError for an exporter that is unknown, has wrong settings or is not installed."""
     for name, settings in output.exporters.items():
         get_exporter(name, **settings)

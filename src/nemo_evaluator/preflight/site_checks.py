@@ -1,4 +1,4 @@
-"""What a run needs of this machine: mounts, checkpoints, GPUs, long contexts, free disk, access to images."""
+"""Checks of this machine: mounts, checkpoints, GPUs, context lengths, free disk space, credentials for images."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from nemo_evaluator.preflight.obstacle import ConfigPath, Obstacle
 _SCARCE: Final = 200 * 1024**2
 _CONTEXT: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ](\d+)")
 _ENGINES: Final = ("vllm", "sglang", "trt_llm")
-# Registries and parts of them that anybody may pull from.
+# Registries, and sections of them, that allow anonymous pulls.
 _PUBLIC: Final = re.compile(
     r"[^/]+$|[^/.:]+/|docker\.io/|quay\.io/|ghcr\.io/|public\.ecr\.aws/|nvcr\.io/nvidia/"
 )
@@ -24,7 +24,7 @@ _CREDENTIALS: Final = (".docker/config.json", ".config/enroot/.credentials")
 
 
 def check_site(config: EvalConfig) -> Iterator[Obstacle]:
-    """What this machine lacks for a local run, and server contexts that are shorter than the answers."""
+    """Yield what a local run lacks on this machine, and server contexts that are too short for the answers."""
     for name, service in config.model_services().items():
         if not isinstance(service, ManagedService):
             continue
@@ -37,21 +37,21 @@ def check_site(config: EvalConfig) -> Iterator[Obstacle]:
 
 
 def disk_cautions(config: EvalConfig) -> list[str]:
-    """Warn of a disk that a run of ordinary size would fill; a short run may fit, so it is only a warning."""
+    """Warn about little free disk space. It is only a warning, since a short run may still fit."""
     if config.cluster.type != "local":
         return []
     folder = Path(config.output.dir).absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    if free >= _SCARCE:
+    free_bytes = shutil.disk_usage(existing).free
+    if free_bytes >= _SCARCE:
         return []
     return [
-        f"only {free // 1024**2} MB are free in {existing}; free some, or write elsewhere: -o FOLDER"
+        f"only {free_bytes // 1024**2} MB are free in {existing}; free some, or write elsewhere: -o FOLDER"
     ]
 
 
 def registry_cautions(config: EvalConfig) -> list[str]:
-    """Warn of images in private registries for which this machine has no stored credentials."""
+    """Warn about images in private registries for which this machine has no stored credentials."""
     credentials = ""
     for name in _CREDENTIALS:
         file = Path.home() / name
@@ -69,7 +69,7 @@ def registry_cautions(config: EvalConfig) -> list[str]:
 
 
 def _images(config: EvalConfig) -> set[str]:
-    """The container images that a config names: of services, sandboxes and container benchmarks."""
+    """Return the container images that a config names: of services, sandboxes and container benchmarks."""
     images: set[str] = set()
     for service in config.services.values():
         images.add(getattr(service, "image", None) or "")
@@ -83,24 +83,25 @@ def _images(config: EvalConfig) -> set[str]:
 
 
 def _missing_mounts(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
-    for number, mount in enumerate(service.container_mounts):
+    for index, mount in enumerate(service.container_mounts):
         source = mount.partition(":")[0]
         if not Path(source).exists():
             yield Obstacle(
-                (*path, "container_mounts", number),
+                (*path, "container_mounts", index),
                 f"{source} does not exist here",
                 "create it, or correct the mount: HOST:CONTAINER[:ro]",
             )
 
 
 def _missing_checkpoint(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
-    is_file = service.type in _ENGINES and service.model.startswith("/")
-    if is_file and not Path(service.model).exists():
+    is_local_path = service.type in _ENGINES and service.model.startswith("/")
+    if is_local_path and not Path(service.model).exists():
         message = f"there is no checkpoint at {service.model}"
         yield Obstacle((*path, "model"), message, "give its folder, or ORG/NAME")
 
 
 def _missing_gpus(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
+    """Yield a problem if the servers of a service need more GPUs than this machine has."""
     sizes = (
         service.tensor_parallel_size,
         service.pipeline_parallel_size,
@@ -109,25 +110,25 @@ def _missing_gpus(service: ManagedService, path: ConfigPath) -> Iterator[Obstacl
     needed = math.prod([service.replicas, *(size or 1 for size in sizes)])
     if needed <= 1 or service.gpus == 0:
         return
-    present = _gpus()
+    available = _gpus()
     # 0: unknown, or the server runs on the CPU.
-    if 0 < present < needed:
-        message = f"needs {needed} GPUs, found {present}"
+    if 0 < available < needed:
+        message = f"needs {needed} GPUs, found {available}"
         yield Obstacle((*path, "tensor_parallel_size"), message, "nel inspect-model")
 
 
 def _short_context(config: EvalConfig, name: str, service: ManagedService) -> Iterator[Obstacle]:
-    """Settings that ask for longer answers than the context of a server, as far as its arguments tell it."""
+    """Yield settings that ask for longer answers than the context that a server's arguments set."""
     match = _CONTEXT.search(" ".join(service.extra_args))
     if match is None:
         return
     context = int(match[1])
-    askers: dict[ConfigPath, Any] = {("services", name): service}
-    for number, bench in enumerate(config.benchmarks):
+    settings_by_path: dict[ConfigPath, Any] = {("services", name): service}
+    for index, bench in enumerate(config.benchmarks):
         if bench.solver.model_service == name:
-            askers["benchmarks", number, "solver"] = bench.solver
-    for path, asker in askers.items():
-        max_tokens = getattr(getattr(asker, "generation", None), "max_tokens", None)
+            settings_by_path["benchmarks", index, "solver"] = bench.solver
+    for path, settings in settings_by_path.items():
+        max_tokens = getattr(getattr(settings, "generation", None), "max_tokens", None)
         if max_tokens is not None and max_tokens >= context:
             yield Obstacle(
                 (*path, "generation", "max_tokens"),
@@ -138,7 +139,7 @@ def _short_context(config: EvalConfig, name: str, service: ManagedService) -> It
 
 @cache
 def _gpus() -> int:
-    """The number of NVIDIA GPUs of this machine; 0 where that is unknown."""
+    """Return the number of NVIDIA GPUs of this machine; 0 if it is unknown."""
     command = ["nvidia-smi", "--list-gpus"]
     try:
         listing = subprocess.run(command, capture_output=True, text=True, timeout=20)

@@ -1,4 +1,4 @@
-"""A plan in words: what ``--dry-run`` shows of a run on a SLURM cluster."""
+"""Describes the plan of a run on a SLURM cluster, for ``--dry-run``."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,11 @@ _SIZES: Final = {
 
 
 def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
-    """The plan for people, within 80 columns but for long words, and for programs, with all commands whole."""
+    """Describe a plan.
+
+    Returns:
+        A text of at most 80 columns, apart from long words, and the complete data.
+    """
     config = job.loaded.config
     assert isinstance(config.cluster, SlurmCluster)
     commands: dict[str, list[list[str]]] = {}
@@ -36,7 +40,7 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
             commands[name] = _commands(name, service, plan)
     benchmarks = [_benchmark_facts(bench) for bench in config.benchmarks]
     text = _text(job, plan, commands, benchmarks=benchmarks)
-    # First those that the run starts, then those that it only reaches.
+    # First the services that the run starts, then those that already exist.
     services: dict[str, list[str]] = {}
     for name, argvs in commands.items():
         services[name] = [shlex.join(argv) for argv in argvs]
@@ -50,6 +54,7 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
 
 
 def _benchmark_facts(bench: BenchmarkConfig) -> JsonDict:
+    """Return the settings of a benchmark that the description shows."""
     return {
         "id": bench.key,
         "name": bench.name,
@@ -63,7 +68,7 @@ def _benchmark_facts(bench: BenchmarkConfig) -> JsonDict:
 def _text(
     job: Job, plan: JobPlan, commands: dict[str, list[list[str]]], *, benchmarks: list[JsonDict]
 ) -> str:
-    """The plan for people: a summary, then the main commands and the first one of each service."""
+    """Return the text: a summary, the main commands, and the first command of each service."""
     config = job.loaded.config
     summary = filled(
         "plan.txt.j2",
@@ -83,7 +88,7 @@ def _text(
 
 
 def _service(service: Any, plan: JobPlan) -> str:
-    """What it is, how many servers of which size, where, and after what."""
+    """Describe a service: its type and model, its servers, its image and its dependencies."""
     if not is_managed(service):
         return f"{service.type} at {service.url}"
     roles: list[tuple[str, Any]] = []
@@ -91,37 +96,37 @@ def _service(service: Any, plan: JobPlan) -> str:
         part = getattr(service, role, None)
         if part is not None:
             roles.append((role, part))
-    parts = [f"{role} {_servers(part)}" for role, part in roles] or [_servers(service)]
+    details = [f"{role} {_servers(part)}" for role, part in roles] or [_servers(service)]
     image = getattr(service, "image", None)
     if image:
         uses_image = plan.step.container != "none"
-        parts.append(f"image {image}" if uses_image else "no image: cluster.container is none")
+        details.append(f"image {image}" if uses_image else "no image: cluster.container is none")
     if service.depends_on:
-        parts.append(f"after {', '.join(service.depends_on)}")
+        details.append(f"after {', '.join(service.depends_on)}")
     kind = f"{service.type} {getattr(service, 'model', '')}".strip()
-    return ", ".join([kind, *parts])
+    return ", ".join([kind, *details])
 
 
 def _servers(part: Any) -> str:
-    """How many servers or workers, their size and their pool."""
+    """Describe how many servers or workers there are, their size and their node pool."""
     nodes = getattr(part, "num_nodes", 1)
     pool = pool_of(part)
     count = getattr(part, "num_workers", None)
     servers = counted(count, "worker") if count else counted(replicas_of(part), "server")
     if nodes > 1:
         servers += f" x {nodes} nodes"
-    parts = [servers]
-    for short, key in _SIZES.items():
+    details = [servers]
+    for abbreviation, key in _SIZES.items():
         size = getattr(part, key, None)
         if size:
-            parts.append(f"{short} {size}")
+            details.append(f"{abbreviation} {size}")
     if pool:
-        parts.append(f"pool {pool}")
-    return ", ".join(parts)
+        details.append(f"pool {pool}")
+    return ", ".join(details)
 
 
 def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
-    """The command of each server; the job chooses nodes, and ports that are free."""
+    """Return the command of each server, or a comment with the error; nodes and ports are chosen by the job."""
     try:
         launches = plan_service(name, service, step_site(service, plan.step))
     except NelError as error:
@@ -134,20 +139,20 @@ def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
     for launch in launches:
         pool = launch.pools[0][0] if launch.pools else plan.pools[0].name
         argv = srun_argv(launch, replace(plan.step, het_group=groups.get(pool)))
-        commands.append([scrub(word) for word in argv])
+        commands.append([scrub(argument) for argument in argv])
     return commands
 
 
 def _shell(argv: Sequence[str]) -> Iterator[str]:
-    """A command over lines that a shell would read as one; of a script inside it, its last line if that is short."""
+    """Wrap a command over several lines, as a shell would read it; of a multi-line argument, show the last line."""
     line = " "
-    for each in argv:
-        *before, last = each.split("\n")
-        word = shlex.quote(f"...; {last}" if before else each)
-        if len(word) > _WIDTH - 8 and " " in word:
-            word = "'...'"
-        if len(line) + len(word) > _WIDTH - 3 and line.strip():
+    for argument in argv:
+        *earlier_lines, last_line = argument.split("\n")
+        quoted_argument = shlex.quote(f"...; {last_line}" if earlier_lines else argument)
+        if len(quoted_argument) > _WIDTH - 8 and " " in quoted_argument:
+            quoted_argument = "'...'"
+        if len(line) + len(quoted_argument) > _WIDTH - 3 and line.strip():
             yield f"{line} \\"
             line = "     "
-        line += f" {word}"
+        line += f" {quoted_argument}"
     yield line

@@ -1,4 +1,4 @@
-"""``slurm``: the run happens in jobs of a cluster; what is known of it comes from the scheduler and from its folder."""
+"""``slurm``: runs in jobs of a SLURM cluster, whose state is read from the scheduler and from the run folder."""
 
 import sys
 import time
@@ -36,7 +36,7 @@ from nemo_evaluator.store.run_registry import (
     registry_dir,
 )
 
-# Seconds between two looks at the scheduler while a run is followed or stopped; following, they become fewer.
+# Seconds between two queries of the scheduler; the interval grows while the log is followed.
 _LOOK: Final = 1.0
 _LOOK_REMOTE: Final = 5.0
 _LOOK_LATER = 10.0
@@ -47,7 +47,7 @@ _RESULTS: Final = (0, 3, 4)
 
 
 class LogReader:
-    """Reads the lines that the logs of a run have gained since the last time."""
+    """Reads the lines that were added to the logs of a run since the last call."""
 
     def __init__(self, host: Host, folder: str, shards: int) -> None:
         self._host = host
@@ -58,11 +58,16 @@ class LogReader:
 
     @property
     def found(self) -> bool:
-        """Whether there was anything to read."""
+        """Whether any log file has been read."""
         return bool(self._read)
 
     def lines(self, *, tail: int | None = None, last: bool = False) -> Iterator[str]:
-        """New lines, or the last ``tail`` of each file. An unfinished one is kept back until there is no more."""
+        """Yield the new lines, with the shard's name in front.
+
+        Args:
+            tail: Yield only this many lines of each file.
+            last: Also yield an unfinished last line, which otherwise waits for its end.
+        """
         job_logs = [size for name, size in self._read.items() if name not in self._names]
         arguments = [
             self._folder,
@@ -71,8 +76,8 @@ class LogReader:
         ]
         for name in self._names:
             arguments += [name, str(self._read.get(name, 0) + 1)]
-        parts = self._host.run(script("read_log.sh", *arguments)).split("\0")[1:]
-        for name, size, new_text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        fields = self._host.run(script("read_log.sh", *arguments)).split("\0")[1:]
+        for name, size, new_text in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
             self._read[name] = int(size)
             prefix = ""
             if name.startswith("shard_"):
@@ -89,13 +94,13 @@ class Slurm(Executor):
     """Runs as jobs of a SLURM cluster."""
 
     def start(self, job: Job) -> int:
-        """Submit; with ``--background`` or ``--submit`` that is all, else follow the log until the run ends."""
+        """Submit the jobs, and follow the log until the run ends unless ``--background`` or ``--submit`` is given."""
         plan = plan_job(job)
         earlier = self._earlier(job)
         shards = None
         if earlier and job.request.resume and plan.shards:
             shards = self._shards_left(job, earlier, plan.shards)
-        # Jobs of other shards may be running: they stay part of the run.
+        # Jobs of other shards may still be running, so they remain part of the run.
         earlier_handle = None
         if earlier is not None and job.request.only_shard is not None:
             earlier_handle = earlier.handle(SlurmHandle)
@@ -109,7 +114,7 @@ class Slurm(Executor):
             is_sharded=bool(plan.shards),
             num_shards=plan.shards,
         )
-        # Noted before anything is submitted: `nel eval status` finds the jobs even if this process is killed.
+        # Saved before submission, so that `nel eval status` finds the jobs even if this process is killed.
         run = job.run.noting(handle)
         files = files_of(replace(job, run=run), plan)
         run.save()
@@ -129,49 +134,53 @@ class Slurm(Executor):
         return self._follow(run, quiet=job.request.as_json)
 
     def plan(self, job: Job) -> tuple[str, JsonDict]:
-        """The plan for people and for programs; nothing is written or submitted."""
+        """Describe the jobs, as text and as data, without writing or submitting anything."""
         return describe(job, plan_job(job))
 
     def life(self, run: RunMeta) -> Life | None:
-        """The jobs that wait or run."""
+        """Return the jobs that are waiting or running; None if there are none."""
         handle = run.handle(SlurmHandle)
         if handle is not None:
             return _alive(self._look(handle), handle)
         return None
 
     def status(self, run: RunMeta) -> Life:
-        """Where the run lives, or how it ended: by its own word, else by the scheduler's."""
+        """Return where the run is running, or how it ended according to its own record or else the scheduler."""
         run = refreshed(run)
         handle = run.handle(SlurmHandle)
         if handle is None:
             return ended(run)
-        seen = self._look(handle)
-        return _alive(seen, handle) or _over(seen, ended(run))
+        job_state = self._look(handle)
+        return _alive(job_state, handle) or _over(job_state, ended(run))
 
     def stop(self, run: RunMeta) -> None:
-        """Cancel what waits, ask what runs to close, and cancel it when it does not."""
+        """Cancel the waiting jobs, ask the running ones to close, and cancel those that do not close in time.
+
+        Raises:
+            UsageError: If no job is waiting or running.
+        """
         handle = refreshed(run).handle(SlurmHandle)
         if handle is not None:
-            seen = self._look(handle)
+            job_state = self._look(handle)
         else:
-            seen = JobState()
-        if handle is None or not seen.alive:
+            job_state = JobState()
+        if handle is None or not job_state.alive:
             raise not_running(run)
         folder = quoted(handle.remote_dir)
-        going = joined([job.job_id for job in seen.going])
-        waiting = joined([job.job_id for job in seen.waiting])
-        # A job that begins just now sees the mark, or is seen by the next look.
+        running_ids = joined([job.job_id for job in job_state.going])
+        waiting_ids = joined([job.job_id for job in job_state.waiting])
+        # A job that starts just now finds the stop file, or is found by the next query.
         commands = [f"mkdir -p {folder} && touch {folder}/.nel_stop"]
-        commands += [f"scancel {waiting}"] if waiting else []
-        commands += [f"scancel --batch --signal=USR1 {going}"] if going else []
+        commands += [f"scancel {waiting_ids}"] if waiting_ids else []
+        commands += [f"scancel --batch --signal=USR1 {running_ids}"] if running_ids else []
         handle.host.run("\n".join(commands))
-        until = time.monotonic() + _GRACE
-        while (seen := self._look(handle)).alive:
-            left = joined([job.job_id for job in seen.alive])
-            if time.monotonic() > until or not seen.going:
-                handle.host.run(f"scancel {left}")
+        deadline = time.monotonic() + _GRACE
+        while (job_state := self._look(handle)).alive:
+            alive_ids = joined([job.job_id for job in job_state.alive])
+            if time.monotonic() > deadline or not job_state.going:
+                handle.host.run(f"scancel {alive_ids}")
             time.sleep(_pause(handle))
-        # A shard that never began has noted no end of its own.
+        # A shard that never started has recorded no exit code.
         if handle.only_shard is not None:
             note = f"[ -e .nel_exit ] || echo {EXIT_INTERRUPTED} >.nel_exit"
         else:
@@ -179,19 +188,28 @@ class Slurm(Executor):
         handle.host.run(f"cd {folder}; rm -f {SECRETS}; {note}")
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
-        """One shard as a run: its folder, its job of the array, and those that follow it."""
+        """Return one shard as a run: its folder, its job in the array, and the follow-up jobs."""
         handle = refreshed(run).handle(SlurmHandle)
         if handle is None or not 0 <= index < handle.num_shards:
             return super().shard(run, index)
         folder = f"{handle.remote_dir}/shard_{index}"
-        ids = [f"{one}_{index}" for one in handle.job_ids]
-        own = replace(
+        ids = [f"{job_id}_{index}" for job_id in handle.job_ids]
+        shard_handle = replace(
             handle, job_ids=ids, remote_dir=folder, is_sharded=False, num_shards=0, only_shard=index
         )
-        return replace(run, output_dir=f"{run.output_dir}/shard_{index}").noting(own)
+        return replace(run, output_dir=f"{run.output_dir}/shard_{index}").noting(shard_handle)
 
     def logs(self, run: RunMeta, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
-        """The run's log; of a run that has none yet, what its job said. Over ssh it is read where it is."""
+        """Yield the lines of the run's log, or of the job's log if there is none yet; over ssh, they are read remotely.
+
+        Args:
+            run: The run.
+            tail: How many of the existing lines to start with; None for all.
+            follow: Go on until the run ends.
+
+        Raises:
+            UsageError: If nothing has been logged yet.
+        """
         handle = refreshed(run).handle(SlurmHandle)
         if handle is None:
             yield from super().logs(run, tail=tail, follow=follow)
@@ -199,10 +217,10 @@ class Slurm(Executor):
         reader = LogReader(handle.host, handle.remote_dir, handle.num_shards)
         pause = _pause(handle)
         while True:
-            over = not follow or _alive(self._look(handle), handle) is None
-            # What it wrote before it ended is read after that was seen.
-            yield from reader.lines(tail=tail, last=over)
-            if over:
+            is_over = not follow or _alive(self._look(handle), handle) is None
+            # Read after the check, so that the last lines are not missed.
+            yield from reader.lines(tail=tail, last=is_over)
+            if is_over:
                 break
             tail = None
             time.sleep(pause)
@@ -214,13 +232,18 @@ class Slurm(Executor):
             )
 
     def clean(self, run: RunMeta) -> None:
-        """Take the run off the list; where nothing of it lives, its secrets are not left behind either."""
+        """Remove the run from the list, and its secrets from the run folder."""
         handle = refreshed(run).handle(SlurmHandle)
         if handle is not None:
             handle.host.run(f"rm -f {quoted(handle.remote_dir)}/{SECRETS}")
         super().clean(run)
 
     def _follow(self, run: RunMeta, *, quiet: bool) -> int:
+        """Print the log until the run ends; Ctrl-C only detaches.
+
+        Returns:
+            The exit code of the run.
+        """
         try:
             for line in self.logs(run, follow=True):
                 if not quiet:
@@ -239,20 +262,26 @@ class Slurm(Executor):
         return EXIT_FAILED
 
     def _look(self, handle: SlurmHandle) -> JobState:
-        seen = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
+        job_state = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
         if handle.only_shard is not None:
             # The first job of a shard may bear the number of the whole array.
-            seen.jobs = [one for one in seen.jobs if one.index in ("", str(handle.only_shard))]
-        return seen
+            job_state.jobs = [
+                job for job in job_state.jobs if job.index in ("", str(handle.only_shard))
+            ]
+        return job_state
 
     def _earlier(self, job: Job) -> RunMeta | None:
-        """The last run in the folder. Raises UsageError while it lives: a job that waits holds no lock yet."""
-        listed = (one for one in list_runs() if one.output_dir == job.run.output_dir)
+        """Return the last run in the folder.
+
+        Raises:
+            UsageError: If it is waiting or running: a waiting job holds no lock yet.
+        """
+        listed = (run for run in list_runs() if run.output_dir == job.run.output_dir)
         earlier = load_run(job.folder) or next(listed, None)
         if earlier is None or earlier.executor != job.run.executor:
             return None
-        only = job.request.only_shard
-        life = self.life(earlier if only is None else self.shard(earlier, only))
+        only_shard = job.request.only_shard
+        life = self.life(earlier if only_shard is None else self.shard(earlier, only_shard))
         if life is not None:
             hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
             raise UsageError(
@@ -261,7 +290,7 @@ class Slurm(Executor):
         return earlier
 
     def _shards_left(self, job: Job, earlier: RunMeta, total: int) -> list[int]:
-        """The shards without a result, or the one asked for; the last one when only the merge is missing."""
+        """Return the shards without a result, or the requested one; the last shard if only the merge is missing."""
         if job.request.only_shard is not None:
             return [job.request.only_shard]
         handle = earlier.handle(SlurmHandle)
@@ -269,8 +298,10 @@ class Slurm(Executor):
             exits = self._look(handle).exits
         else:
             exits = {}
-        left = [number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS]
-        return left or [total - 1]
+        unfinished = [
+            number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS
+        ]
+        return unfinished or [total - 1]
 
 
 def _pause(handle: SlurmHandle) -> float:
@@ -278,17 +309,20 @@ def _pause(handle: SlurmHandle) -> float:
 
 
 def _alive(seen: JobState, handle: SlurmHandle) -> Life | None:
-    """Jobs that run, else jobs that wait; a silent scheduler is believed to run what is not known to have ended."""
+    """Return the state of the running or else the waiting jobs; None if there are none.
+
+    If the scheduler does not answer, a run that has not recorded its end is "unknown".
+    """
     if seen.going:
-        shown = [f"job {one.job_id} on {one.nodes or '?'}, {one.elapsed}" for one in seen.going]
-        # The rows are not here to be counted.
-        shown += seen.last[-1:] if handle.hostname else []
-        return _life("running" if seen.locked else "starting", seen, shown)
+        job_texts = [f"job {job.job_id} on {job.nodes or '?'}, {job.elapsed}" for job in seen.going]
+        # Results on a remote host cannot be counted, so the last progress line is shown.
+        job_texts += seen.last[-1:] if handle.hostname else []
+        return _life("running" if seen.locked else "starting", seen, job_texts)
     if seen.waiting:
         return _life(
             "pending",
             seen,
-            [f"job {one.job_id} pending: {one.reason or '?'}" for one in seen.waiting],
+            [f"job {job.job_id} pending: {job.reason or '?'}" for job in seen.waiting],
         )
     if seen.silent and not seen.settled:
         return Life("unknown", "the scheduler does not answer", {})
@@ -296,20 +330,21 @@ def _alive(seen: JobState, handle: SlurmHandle) -> Life | None:
 
 
 def _life(state: State, seen: JobState, shown: list[str]) -> Life:
-    jobs = [asdict(one) for one in seen.alive]
+    """Build a Life from up to three job descriptions, with the number of finished shards."""
+    jobs = [asdict(job) for job in seen.alive]
     if seen.shards:
-        done = [f"{len(seen.exits)} of {seen.shards} shards done"]
+        progress = [f"{len(seen.exits)} of {seen.shards} shards done"]
     else:
-        done = []
+        progress = []
     if len(shown) > 3:
-        more = [f"... {len(shown) - 3} more"]
+        omitted = [f"... {len(shown) - 3} more"]
     else:
-        more = []
-    return Life(state, "; ".join([*shown[:3], *more, *done]), {"jobs": jobs})
+        omitted = []
+    return Life(state, "; ".join([*shown[:3], *omitted, *progress]), {"jobs": jobs})
 
 
 def _over(seen: JobState, noted: Life) -> Life:
-    """How a run ended: as it noted itself, else as its shards or the scheduler say."""
+    """Return how a run ended: by its own record, else by those of its shards, else by the scheduler."""
     if "exit_code" in noted.facts:
         return noted
     if seen.shards:
@@ -317,16 +352,18 @@ def _over(seen: JobState, noted: Life) -> Life:
     else:
         code = seen.exits.get("")
     if code is not None:
-        # Over 128 it was a signal that nobody had time to note.
+        # Codes over 128 mean that a signal ended the process.
         state = EXIT_STATES.get(code) or ("killed" if code > 128 else "failed")
         return Life(state, facts={"exit_code": code})
     if seen.stopped:
         return Life("stopped", facts={"exit_code": EXIT_INTERRUPTED})
     if seen.shards and seen.exits:
-        bad = {name: code for name, code in seen.exits.items() if code not in _RESULTS}
-        told = "; ".join(f"{name} exited with {code}" for name, code in bad.items())
-        code = max(bad.values(), default=EXIT_FAILED)
-        return Life("failed", told or "not merged yet", {"exit_code": code, "shards": seen.exits})
-    last = seen.jobs[-1] if seen.jobs else None
-    where = f"job {last.job_id}: {last.state}" if last is not None else ""
-    return Life(noted.state, where, noted.facts)
+        failed_exits = {name: code for name, code in seen.exits.items() if code not in _RESULTS}
+        message = "; ".join(f"{name} exited with {code}" for name, code in failed_exits.items())
+        code = max(failed_exits.values(), default=EXIT_FAILED)
+        return Life(
+            "failed", message or "not merged yet", {"exit_code": code, "shards": seen.exits}
+        )
+    last_job = seen.jobs[-1] if seen.jobs else None
+    last_job_state = f"job {last_job.job_id}: {last_job.state}" if last_job is not None else ""
+    return Life(noted.state, last_job_state, noted.facts)

@@ -1,4 +1,4 @@
-"""Where SLURM's commands run (here, or on a login node over one shared ssh connection); reads their output."""
+"""Runs SLURM's commands here, or on a login node over one shared ssh connection, and parses their output."""
 
 import io
 import os
@@ -37,32 +37,34 @@ _WAITING: Final = frozenset(
 _GOING: Final = frozenset(
     {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}
 )
-# It waits for a job that has come to a good end, so it will never start.
+# The job depends on the failure of a job that succeeded, so it will never start.
 _NEVER: Final = "DependencyNeverSatisfied"
 
 
 def text_of(name: str) -> str:
-    """The text of a file beside this one."""
+    """Return the text of a file in this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def script(name: str, *words: str) -> str:
-    """A script beside this one, with its arguments."""
+    """Return a shell script of this package, with its arguments set."""
     return f"set -- {joined(words)}\n{text_of(name)}"
 
 
 def filled(name: str, **given: object) -> str:
-    """A template beside this file, filled in. Its library is loaded by name: only what is submitted or shown needs it.
+    """Render a template of this package. Jinja is imported on use, since only submissions and plans need it.
 
-    Filters: ``sh`` quotes a value for a shell, ``line`` does so where the value must not have a second line, ``bare``
-    only refuses a second line, ``words`` makes the elements of an array, ``flag`` and ``env_name`` check names. Each of
-    them raises UsageError for a value that it cannot write.
+    Filters: ``sh`` quotes a value for a shell, ``line`` does the same for a value that must be one line, ``bare`` only
+    refuses a second line, ``words`` formats the elements of an array, ``flag`` and ``env_name`` check names.
+
+    Raises:
+        UsageError: If a filter refuses a value.
     """
     rules = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    made = load_object("jinja2:Environment")(
+    environment = load_object("jinja2:Environment")(
         undefined=load_object("jinja2:StrictUndefined"), **rules
     )
-    made.filters |= {
+    environment.filters |= {
         "sh": quoted,
         "line": lambda value: shlex.quote(one_line(value)),
         "bare": one_line,
@@ -70,18 +72,18 @@ def filled(name: str, **given: object) -> str:
         "flag": flag_name,
         "env_name": env_name,
     }
-    return str(made.from_string(text_of(name)).render(**given))
+    return str(environment.from_string(text_of(name)).render(**given))
 
 
 def _element(word: str) -> str:
-    # A comma outside quotes looks like a slip of somebody who writes arrays in another language.
+    # Shell linters report an unquoted comma in an array as a mistake.
     text = quoted(word)
     return f"'{word}'" if "," in word and text == word else text
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file for the run's folder."""
+    """A file to be written to the run's folder."""
 
     content: bytes
     mode: int = 0o644
@@ -89,13 +91,13 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Runs bash commands here (no ``hostname``) or on a login node."""
+    """Runs bash commands on this machine, or on a login node if ``hostname`` is set."""
 
     hostname: str | None = None
     username: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a target that ``ssh`` would take for an option or for another host."""
+        """Raise UsageError for a host or user name that ``ssh`` would take for an option or for another host."""
         if self.hostname is not None and not is_host_name(self.hostname):
             raise UsageError(f"{self.hostname!r} is not a host name", hint="check cluster.hostname")
         if self.username is not None and not is_user_name(self.username):
@@ -109,11 +111,21 @@ class Host:
         variables: Mapping[str, str] | None = None,
         timeout: float = _TIMEOUT,
     ) -> str:
-        """What a bash script prints; ``variables`` is the environment of one that runs here. Raises TransportError with
-        what it says when it fails."""
+        """Run a bash script and return its output.
+
+        Args:
+            script: The script.
+            stdin: Its input.
+            variables: The environment of a script that runs on this machine.
+            timeout: Seconds it may take.
+
+        Raises:
+            TransportError: If it fails or takes too long, or the host cannot be reached.
+            UsageError: If bash or ssh is not installed.
+        """
         argv = self._argv(script)
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 argv, input=stdin, capture_output=True, timeout=timeout, env=variables
             )
         except subprocess.TimeoutExpired as error:
@@ -124,39 +136,40 @@ class Host:
             raise UsageError(
                 f"there is no {argv[0]} command here", hint=f"install {argv[0]}"
             ) from error
-        said = done.stderr.decode(errors="replace").strip()
-        if self.hostname and done.returncode == _SSH_FAILED:
+        error_output = completed.stderr.decode(errors="replace").strip()
+        if self.hostname and completed.returncode == _SSH_FAILED:
             hint = f"see whether `ssh {self._target}` works; cluster.hostname and cluster.username say where to"
-            raise TransportError(f"cannot reach {self._target}: {said}", hint=hint)
-        if done.returncode != 0:
-            raise TransportError(f"{self}: {said or f'exit code {done.returncode}'}")
-        return done.stdout.decode(errors="replace")
+            raise TransportError(f"cannot reach {self._target}: {error_output}", hint=hint)
+        if completed.returncode != 0:
+            raise TransportError(f"{self}: {error_output or f'exit code {completed.returncode}'}")
+        return completed.stdout.decode(errors="replace")
 
     def put_and_run(self, folder: str, uploads: Mapping[str, Upload], script: str) -> str:
-        """Put files into a folder and run a script there, in one round trip."""
+        """Write files to a folder and run a script there, in one round trip."""
         target = quoted(folder)
         unpack = f"set -e; mkdir -p -- {target}/logs; cd -- {target}; tar -xpf -\n"
-        # Without secrets: sbatch would hand the environment to the controller, which keeps it on its disk.
+        # Without secrets: sbatch passes the environment to the controller, which stores it on disk.
         clean = {name: value for name, value in os.environ.items() if not looks_secret(name)}
         return self.run(
             unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean
         )
 
     def _argv(self, script: str) -> list[str]:
+        """Return the command that runs a script: bash itself, or ssh with a shared connection."""
         if not self.hostname:
             return ["bash", "-c", script]
-        shared = Path.home() / ".ssh" / "nel"
-        shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        socket_folder = Path.home() / ".ssh" / "nel"
+        socket_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         options = {
             "ControlMaster": "auto",
-            "ControlPath": f"{shared}/%C",
+            "ControlPath": f"{socket_folder}/%C",
             "ControlPersist": str(_PERSIST),
         }
         flags: list[str] = []
         for name, value in options.items():
-            for word in ("-o", f"{name}={value}"):
-                flags.append(word)
-        # The login shell there may be any; what it gets is one quoted word.
+            for argument in ("-o", f"{name}={value}"):
+                flags.append(argument)
+        # Works with any login shell, because the script is one quoted argument.
         return [
             "ssh",
             *flags,
@@ -191,7 +204,7 @@ def _archive(uploads: Mapping[str, Upload]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """One job as the scheduler shows it; ``index`` is the number of a shard in an array."""
+    """One job as reported by the scheduler; ``index`` is the shard's number in an array."""
 
     job_id: str
     state: str
@@ -203,7 +216,18 @@ class QueuedJob:
 
 @dataclass(slots=True)
 class JobState:
-    """What is known of a run now."""
+    """The current state of a run's jobs.
+
+    Attributes:
+        jobs: The jobs that the scheduler reports.
+        exits: Recorded exit codes, by shard folder; "" for an unsharded run.
+        merged: Exit code of the merge of the shards.
+        stopped: Whether a stop was requested.
+        locked: Whether a worker holds the run folder.
+        silent: Whether the scheduler did not answer.
+        last: Last lines of progress.
+        shards: Number of shards; 0 for an unsharded run.
+    """
 
     jobs: list[QueuedJob] = field(default_factory=list)
     exits: dict[str, int] = field(default_factory=dict)
@@ -219,34 +243,44 @@ class JobState:
 
     @property
     def going(self) -> list[QueuedJob]:
-        """Jobs that run: they have nodes."""
+        """Jobs that are running on nodes."""
         return [job for job in self.jobs if job.state in _GOING]
 
     @property
     def waiting(self) -> list[QueuedJob]:
-        """Jobs that will run: of those that wait for another job to fail, none after the run has settled."""
+        """Jobs that will still run. Jobs that depend on a failure do not count once the run has settled."""
         never = (_NEVER, "Dependency") if self.settled else (_NEVER,)
         return [job for job in self.jobs if job.state in _WAITING and job.reason not in never]
 
     @property
     def settled(self) -> bool:
-        """True when the run, or each of its shards, has noted how it ended."""
+        """True once the run, or each of its shards, has recorded an exit code."""
         return len(self.exits) >= max(1, self.shards)
 
     @property
     def alive(self) -> list[QueuedJob]:
-        """Jobs that may still write."""
+        """Jobs that may still write to the run folder."""
         return self.going + self.waiting
 
 
 def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> JobState:
-    """Ask the scheduler and the folder. Raises TransportError when the login node is not reached."""
-    seen = JobState(shards=shards)
+    """Query the scheduler and the run folder.
+
+    Args:
+        host: Where the scheduler is.
+        folder: The run folder.
+        job_ids: The submitted jobs.
+        shards: Number of shards; 0 for an unsharded run.
+
+    Raises:
+        TransportError: If the login node cannot be reached.
+    """
+    job_state = JobState(shards=shards)
     for line in host.run(script("look.sh", folder, *job_ids)).splitlines():
-        word, _, rest = line.partition("|")
-        parts = rest.split("|")
-        if word == "job" and len(parts) >= 7:
-            array, index, job_id, state, reason, nodes, elapsed = parts[:7]
+        key, _, value = line.partition("|")
+        fields = value.split("|")
+        if key == "job" and len(fields) >= 7:
+            array, index, job_id, state, reason, nodes, elapsed = fields[:7]
             if index.isdecimal():
                 index = index
             else:
@@ -256,30 +290,43 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Jo
                 raise TransportError(
                     f"{host}: the scheduler names a job {job_id!r}, which is not a number"
                 )
-            seen.jobs.append(
+            job_state.jobs.append(
                 QueuedJob(job_id, state, index, reason=reason, nodes=nodes, elapsed=elapsed)
             )
-        elif word == "exit":
-            seen.exits[parts[0].removesuffix(".nel_exit").strip("/")] = (
-                int(parts[-1]) if parts[-1].isdecimal() else 1
+        elif key == "exit":
+            job_state.exits[fields[0].removesuffix(".nel_exit").strip("/")] = (
+                int(fields[-1]) if fields[-1].isdecimal() else 1
             )
-        elif word == "merged" and rest.isdecimal():
-            seen.merged = int(rest)
-        elif word == "last":
-            seen.last.append(rest)
-        elif word in ("stop", "lock", "silent"):
-            seen.stopped |= word == "stop"
-            seen.locked |= word == "lock"
-            seen.silent |= word == "silent"
-    return seen
+        elif key == "merged" and value.isdecimal():
+            job_state.merged = int(value)
+        elif key == "last":
+            job_state.last.append(value)
+        elif key in ("stop", "lock", "silent"):
+            job_state.stopped |= key == "stop"
+            job_state.locked |= key == "lock"
+            job_state.silent |= key == "silent"
+    return job_state
 
 
 def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:
-    """Import an image into a file; returns a message about it. Raises UsageError where enroot is missing."""
-    # Enroot separates the registry from the rest by #; without one it asks Docker's own.
-    first, _, rest = image.partition("/")
-    if rest and ("." in first or ":" in first):
-        uri = f"docker://{first}#{rest}"
+    """Import an image into a file with enroot.
+
+    Args:
+        image: The image.
+        path: The file.
+        hostname: The login node; None for this machine.
+        dry_run: Only return the command.
+
+    Returns:
+        A message about the import.
+
+    Raises:
+        UsageError: If enroot is not installed.
+    """
+    # Enroot separates the registry from the image name by #; the default registry is Docker Hub.
+    registry, _, name = image.partition("/")
+    if name and ("." in registry or ":" in registry):
+        uri = f"docker://{registry}#{name}"
     else:
         uri = f"docker://{image}"
     if dry_run:

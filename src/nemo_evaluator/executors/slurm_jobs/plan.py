@@ -1,4 +1,4 @@
-"""What a run asks of a SLURM cluster, as plain data: jobs, pools, containers. Nothing is started here."""
+"""Plans the jobs, node pools and containers of a run on a SLURM cluster, as plain data."""
 
 import sys
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from nemo_evaluator.services.base import replicas_of
 
 SCRIPT: Final = "nel_eval.sbatch"
 SECRETS: Final = ".secrets.env"
-# Seconds between the warning and the time limit: requests in flight end, reports are written, services stop.
+# Seconds before the time limit in which requests in flight end, reports are written and services stop.
 _CLOSING: Final = 120
-# Of a flag and its value; a flag without one is None.
+# A flag and its value; None for a flag without a value.
 Directive = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class JobNodes:
-    """Nodes of one kind that the job holds; ``group`` is its number in a heterogeneous job."""
+    """Nodes of one pool that the job holds; ``group`` is the number of their component in a heterogeneous job."""
 
     name: str
     group: int | None
@@ -36,7 +36,7 @@ class JobNodes:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """One run: its job (or ``shards`` of them), and the command that each of them runs."""
+    """The job of one run (or ``shards`` jobs), and the command that each of them runs."""
 
     name: str
     run_id: str
@@ -56,17 +56,17 @@ class JobPlan:
 
     @property
     def request(self) -> PurePosixPath:
-        """The file that tells the worker what to do."""
+        """The path of the request file that the worker reads."""
         return self.root / f"nel_request-{self.run_id}.json"
 
     @property
     def worker(self) -> list[str]:
-        """The command of the run itself."""
+        """The command that executes the run."""
         return [*self.nel, "eval", "run", "--request", str(self.request)]
 
     @property
     def merge(self) -> list[str]:
-        """The command of whichever shard ends last."""
+        """The command that merges the shards, run by the shard that ends last."""
         return [*self.nel, "eval", "merge", str(self.root)]
 
     @property
@@ -76,7 +76,7 @@ class JobPlan:
 
 
 def plan_job(job: Job) -> JobPlan:
-    """The plan of a checked request."""
+    """Return the plan of a checked request."""
     config = job.loaded.config
     cluster = config.cluster
     assert isinstance(cluster, SlurmCluster)
@@ -99,7 +99,7 @@ def plan_job(job: Job) -> JobPlan:
         auto_resume=cluster.auto_resume,
         max_retries=cluster.max_retries,
         max_walltime=seconds_of(cluster.max_walltime or "") or 0,
-        # What the image, the environment or the login node has; here this very one.
+        # The installation in the image, the conda environment or on the login node; otherwise this one.
         nel=("nel",) if elsewhere else (sys.executable, "-m", "nemo_evaluator.cli.main"),
         step=step,
         container=tuple(_container(cluster, step, root)),
@@ -110,7 +110,7 @@ def plan_job(job: Job) -> JobPlan:
 
 
 def pool_of(owner: Any) -> str | None:
-    """The node pool that a service or sandbox names."""
+    """Return the node pool that a service or sandbox names; None if it names none."""
     name = getattr(owner, "node_pool", None)
     if isinstance(name, str):
         return name
@@ -118,7 +118,7 @@ def pool_of(owner: Any) -> str | None:
 
 
 def _container(cluster: SlurmCluster, step: JobStep, root: PurePosixPath) -> list[str]:
-    """The step that holds the evaluator's image; nothing where it runs as a plain process of the node."""
+    """Return the srun command that runs the evaluator's image; empty if it runs as a plain process."""
     if not cluster.eval_image or step.container == "none":
         return []
     launch = Launch(
@@ -129,13 +129,13 @@ def _container(cluster: SlurmCluster, step: JobStep, root: PurePosixPath) -> lis
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
-    """The pools that something names, in the order of the config; the first one when nothing does."""
+    """Yield the node pools in use, in the order of the config; the first pool if none is named."""
     sandboxes = [*config.sandboxes.values()]
     sandboxes += [bench.sandbox for bench in config.benchmarks]
     sandbox_pools = {pool_of(sandbox) for sandbox in sandboxes}
     service_pools = {name for name, _ in _spanned_nodes(config)}
-    used = sandbox_pools | service_pools
-    names = [name for name in cluster.node_pools if name in used]
+    used_pools = sandbox_pools | service_pools
+    names = [name for name in cluster.node_pools if name in used_pools]
     if not names:
         names = [next(iter(cluster.node_pools))]
     for number, name in enumerate(names):
@@ -150,7 +150,7 @@ def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
 
 
 def _node_count(config: EvalConfig, pool: str, configured: int | None) -> int:
-    """How many nodes a pool needs; where the config leaves that open, one for each server of its largest service."""
+    """Return how many nodes a pool needs: unless configured, one for each server of its largest service."""
     largest = 1
     for service in config.services.values():
         if pool_of(service) == pool:
@@ -160,7 +160,7 @@ def _node_count(config: EvalConfig, pool: str, configured: int | None) -> int:
 
 
 def _pool_directives(cluster: SlurmCluster, name: str, nodes: int) -> Iterator[Directive]:
-    """The flags of ``sbatch`` for the nodes of a pool."""
+    """Yield the sbatch flags for the nodes of a pool."""
     pool = cluster.node_pools[name]
     yield "time", cluster.walltime
     yield "nodes", str(nodes)
@@ -174,7 +174,7 @@ def _pool_directives(cluster: SlurmCluster, name: str, nodes: int) -> Iterator[D
 
 
 def _spanned_nodes(config: EvalConfig) -> Iterator[tuple[str, int]]:
-    """Each pool of a service, with the nodes that it needs there for servers that span several; else with 0."""
+    """Yield the pool of each service, with the nodes it needs for multi-node servers; 0 for single-node servers."""
     for service in config.services.values():
         for part in (service, getattr(service, "prefill", None), getattr(service, "decode", None)):
             pool = pool_of(part)
@@ -186,7 +186,7 @@ def _spanned_nodes(config: EvalConfig) -> Iterator[tuple[str, int]]:
 
 
 def _flags(flags: dict[str, str]) -> Iterator[Directive]:
-    """Flags as a config writes them: ``true`` is a flag without a value, ``false`` is left out."""
+    """Convert the flags of a config: ``true`` means a flag without a value, ``false`` omits the flag."""
     for name, value in flags.items():
         if value.lower() == "true":
             yield name, None

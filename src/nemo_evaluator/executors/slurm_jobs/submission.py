@@ -1,4 +1,4 @@
-"""From a plan to a job in the queue: the files that the run needs there, and one call that brings and submits them."""
+"""Submits a plan: builds the files of the run, uploads them and submits the jobs in one call."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from nemo_evaluator.store.layout import OWN
 from nemo_evaluator.store.run_registry import FILE as RUN_FILE
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
-# What the jobs of an earlier attempt left: states of a chain that begins anew.
+# State files of an earlier attempt, removed because a new chain of jobs begins.
 _MARKS: Final = (
     ".nel_exit",
     ".nel_stop",
@@ -31,14 +31,14 @@ _MARKS: Final = (
     ".nel_job_chain",
     ".shard_done",
 )
-# The jobs that were submitted from outside, one a line; those that jobs submit are in ``.nel_job_chain``.
+# Lists the jobs submitted by users, one per line; jobs submitted by jobs are listed in ``.nel_job_chain``.
 _SUBMITTED: Final = ".nel_submitted"
 _COUNTS: Final = (".nel_infra_retries", ".nel_accumulated_walltime")
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmHandle:
-    """What is noted of a run: its first jobs (none before they are submitted), and where their folder is."""
+    """The stored facts about a run: its first jobs (none before submission), and the location of its folder."""
 
     job_id: str
     job_ids: list[str]
@@ -52,7 +52,7 @@ class SlurmHandle:
 
     @property
     def host(self) -> Host:
-        """Where the scheduler is asked."""
+        """The host of the scheduler."""
         return Host(self.hostname, self.username)
 
 
@@ -63,23 +63,23 @@ def submit(
     request: RunRequest,
     shards: Sequence[int] | None,
 ) -> SlurmHandle:
-    """Bring the files and submit the job, or an array of shards.
+    """Upload the files and submit the job, or an array of shards.
 
-    The job's number is written down beside the run before this process reads it, so a run whose submitter was killed is
-    known.
+    The job id is written to the run folder before this process reads it, so the run is known even if the submitter is
+    killed.
 
     Args:
         plan: The job.
-        handle: What is noted of the run so far; its jobs are those of other shards, which may be running.
+        handle: The stored facts so far; its jobs are those of other shards, which may be running.
         uploads: The files.
-        request: Whether to resume, or to start over.
+        request: Tells whether to resume or to start over.
         shards: The shards to submit; None for all.
 
     Returns:
         The handle with the new job.
 
     Raises:
-        TransportError: When ``sbatch`` fails.
+        TransportError: If ``sbatch`` fails.
     """
     chosen = list(range(plan.shards) if shards is None else shards)
     array = ",".join(map(str, chosen)) if plan.shards else ""
@@ -107,7 +107,11 @@ def submit(
 
 
 def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
-    """What the jobs need in their folder. Raises UsageError when the config itself holds a secret."""
+    """Return the files that the jobs need in the run folder.
+
+    Raises:
+        UsageError: If the config itself contains a secret.
+    """
     cluster = job.loaded.config.cluster
     assert isinstance(cluster, SlurmCluster)
     snapshot = snapshot_text(
@@ -150,17 +154,17 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
 
 
 def render(plan: JobPlan) -> str:
-    """The text of the script. It holds no secret."""
-    step = {
+    """Return the text of the job script. It contains no secret."""
+    step_settings = {
         "container": plan.step.container,
         "mounts": plan.step.mounts,
         "mount_home": plan.step.mount_home,
     }
-    words = {
-        "step": dumps(step).decode(),
+    values = {
+        "step": dumps(step_settings).decode(),
         "secrets": SECRETS,
         "STEP": STEP,
         "SHARED": SHARED,
         "NODES": NODES,
     }
-    return filled("job_head.sh.j2", plan=plan, **words) + text_of("job.sh")
+    return filled("job_head.sh.j2", plan=plan, **values) + text_of("job.sh")
