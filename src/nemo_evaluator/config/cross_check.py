@@ -255,7 +255,7 @@ def _stop_rules(data: dict[str, Any]) -> Iterator[WrongReference]:
 
 
 def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
-    """Yield settings that do not work with a batch service: Ray workers, solvers with several requests, short timeouts."""
+    """Yield settings that do not work with a batch service: Ray workers, other solvers, timeouts of a step."""
     batch_services: list[str] = []
     for name, service in as_dict(data.get("services")).items():
         if get_in(service, "batch"):

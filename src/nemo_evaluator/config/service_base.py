@@ -222,25 +222,25 @@ class ManagedService(ModelService):
     @model_validator(mode="after")
     def _instances(self) -> Self:
         for short, long in (("num_instances", "replicas"), ("num_nodes_per_instance", "num_nodes")):
-            given = getattr(self, short)
-            if given is not None:
-                _set_once(self, long, given, one=short, other=long)
+            configured = getattr(self, short)
+            if configured is not None:
+                _set_once(self, long, configured, one=short, other=long)
                 setattr(self, short, None)
         if isinstance(self.gpus, list) and len(self.gpus) % self.replicas:
             raise PydanticCustomError(
                 "gpu_share", "the GPUs cannot be shared evenly among the replicas"
             )
         if isinstance(self.gpus, list):
-            given = len(self.gpus) // self.replicas
+            configured = len(self.gpus) // self.replicas
         else:
-            given = self.gpus
+            configured = self.gpus
         needed_gpus = -(
             -(self.tensor_parallel_size or 1) * (self.pipeline_parallel_size or 1) // self.num_nodes
         )
-        if given and given < needed_gpus:
-            template = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
+        if configured and configured < needed_gpus:
+            text = "a server needs {wanted} GPUs on a node (tensor x pipeline parallel size), and gpus gives it {given}"
             raise PydanticCustomError(
-                "too_few_gpus", template, {"given": given, "wanted": needed_gpus}
+                "too_few_gpus", text, {"given": configured, "wanted": needed_gpus}
             )
         return self
 
