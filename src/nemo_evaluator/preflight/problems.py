@@ -28,7 +28,7 @@ def find_problems(
     """Find every problem of a config.
 
     For local runs, datasets are opened, one problem of each benchmark is loaded, and sandboxes are tested. On a cluster
-    the run does that itself, where these exist. Cautions, which do not prevent a run, are added to the config's warnings.
+    the run does that itself, where these exist. Cautions, which do not prevent a run, are added to the warnings.
 
     Args:
         loaded: The config.
