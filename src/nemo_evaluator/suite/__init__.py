@@ -1,1 +1,1 @@
-"""A whole config: services up, benchmarks one after another, reports, exports, services down."""
+"""Runs a whole config: starts services, runs the benchmarks, writes reports and exports, stops services."""

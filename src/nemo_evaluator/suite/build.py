@@ -1,4 +1,4 @@
-"""From a config to the evaluations that the engine runs."""
+"""Builds the evaluations that the engine runs from a config."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -34,9 +34,9 @@ from nemo_evaluator.suite.parts import (
 
 
 class Builder:
-    """Makes the evaluation of each benchmark of a config.
+    """Builds the evaluation of each benchmark of a config.
 
-    What benchmarks share, such as the budget of the run, is made once.
+    What benchmarks share, such as the budget of the run, is created once.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Builder:
         *,
         detach: bool = False,
     ) -> None:
-        """Take a config apart.
+        """Prepare the shared parts.
 
         Args:
             config: The config.
-            running: Its services, where they answer.
+            running: Its running services, by name.
             run_id: The run; sandboxes are named after it.
-            detach: Leave once every step waits for a batch.
+            detach: Stop once every step waits for a batch.
         """
         self.running = running
         self._run_id = run_id
@@ -74,7 +74,7 @@ class Builder:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The benchmarks, in the order of the config."""
+        """The keys of the benchmarks, in the order of the config."""
         return tuple(self._benches)
 
     async def build(
@@ -96,7 +96,7 @@ class Builder:
             shard: The part of the benchmark to run; None for all of it.
 
         Raises:
-            NelError: When a part cannot be had, with the fix.
+            NelError: If a part cannot be created; its hint tells the fix.
         """
         bench = self._benches[key]
         task = TaskPaths(output_dir / safe_name(key))
@@ -133,7 +133,7 @@ class Builder:
             max_concurrent=bench.max_concurrent,
             waiting=self._batched_steps(bench),
             min_coverage=bench.min_coverage,
-            # A step that waits for a batch waits for as long as that may take.
+            # Steps that wait for a batch have no timeout of their own.
             timeout=None if waits_for_batch else bench.timeout,
             max_system_retries=bench.max_system_retries,
             skip_failed=bench.skip_failed,
@@ -155,7 +155,8 @@ class Builder:
         *,
         stack: AsyncExitStack,
     ) -> EvalEnvironment:
-        # A harness container may be named by its solver alone.
+        """Open the environment of a benchmark, and check that its solver fits."""
+        # A harness container may be named by the solver only.
         name = getattr(bench.solver, "uri", None) or bench.name
         environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
@@ -173,13 +174,14 @@ class Builder:
         *,
         stack: AsyncExitStack,
     ) -> Verifier:
+        """Build the verifier of a benchmark, with its scoring service if it has one."""
         elsewhere = None
         if bench.verifier is not None:
             elsewhere = open_gym_verifier(bench.verifier, self.running[bench.verifier], stack)
         return Verifier(environment, bench.scoring, clients, elsewhere=elsewhere)
 
     def _batched_steps(self, bench: BenchmarkConfig) -> int:
-        """How many steps may wait for batches at once: the largest batch of the model's and the judges' services."""
+        """Return how many steps may wait for batches at once: the largest batch of the services used."""
         names = [bench.solver.model_service]
         names += [getattr(metric, "service", None) for metric in bench.scoring.metrics]
         largest = 0
@@ -190,20 +192,20 @@ class Builder:
         return largest
 
     def _budgets(self, key: str, bench: BenchmarkConfig) -> tuple[Budget, ...]:
-        """The budget of the run and that of the benchmark, as far as there are any."""
+        """Return the budgets of the run and of the benchmark that are set."""
         own_budget = make_budget(f"the budget of {key}", bench.budget)
         return tuple(budget for budget in (self._run_budget, own_budget) if budget is not None)
 
 
 def _display_name(key: str, bench: BenchmarkConfig, environment: EvalEnvironment) -> str:
-    """The environment's own name, unless the config gives the benchmark another key."""
+    """Return the environment's own name, unless the config gives the benchmark another key."""
     if key in (safe_name(bench.name), safe_name(environment.name)):
         return environment.name
     return key
 
 
 def _solver_settings(bench: BenchmarkConfig, solver: BoundSolver) -> JsonDict:
-    """The settings that the answers depend on: what an agent's tools can do depends on where they run."""
+    """Return the settings that the answers depend on; for agents, that includes the sandbox."""
     if SANDBOX in solver.needs and bench.sandbox.type != "none":
         return solver.settings | {"sandbox": bench.sandbox.identity()}
     return solver.settings
@@ -212,7 +214,7 @@ def _solver_settings(bench: BenchmarkConfig, solver: BoundSolver) -> JsonDict:
 def _recorded_config(
     bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]
 ) -> JsonDict:
-    """What the bundle records of the config."""
+    """Return the settings that the bundle records."""
     scorers = [metric.name for metric in bench.scoring.metrics] or None
     recorded: JsonDict = {
         "service": bench.solver.model_service,

@@ -1,4 +1,4 @@
-"""The services of a config as a benchmark reaches them: endpoints, and clients that are opened on first use."""
+"""Endpoints of the services of a config, and clients for them that are opened on first use."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -13,15 +13,12 @@ from nemo_evaluator.core.values import replace
 from nemo_evaluator.models import Client, Endpoint, endpoint_of
 from nemo_evaluator.services import RunningService, service_identity
 
-# Where a service that is not needed would be: nothing is ever sent there.
+# The URL of services that are not needed: no request is ever sent to it.
 _NOWHERE: Final = "http://127.0.0.1:9/v1"
 
 
 class Clients(Mapping[str, Client]):
-    """Clients by service name, opened on first use and closed with the benchmark, whose ``max_concurrent`` they have.
-
-    ``settings`` is what the config says of its services, ``running`` where they answer.
-    """
+    """Clients by service name, opened on first use and closed with the benchmark."""
 
     def __init__(
         self,
@@ -34,6 +31,17 @@ class Clients(Mapping[str, Client]):
         batches: Path | None = None,
         detach: bool = False,
     ) -> None:
+        """Set up the clients of one benchmark.
+
+        Args:
+            settings: The settings of the services, by name.
+            running: The running services, by name.
+            max_concurrent: The concurrency of the benchmark, for services that set none.
+            stack: Closes the clients.
+            logged: Whether traffic is recorded.
+            batches: The folder for the state of batches.
+            detach: Stop once every step waits for a batch.
+        """
         self._settings = settings
         self._running = running
         self._logged = logged
@@ -44,7 +52,7 @@ class Clients(Mapping[str, Client]):
         self._open: dict[str, Client] = {}
 
     def endpoint(self, name: str) -> Endpoint:
-        """Where a service answers, with as many requests at once as the benchmark has steps."""
+        """Return the endpoint of a service, with the benchmark's concurrency unless the service sets its own."""
         service = self._settings[name]
         running = self._running[name]
         endpoint = running.reach(
@@ -58,6 +66,11 @@ class Clients(Mapping[str, Client]):
         )
 
     def __getitem__(self, name: str) -> Client:
+        """Return the client of a service, opening it on first use.
+
+        Raises:
+            UsageError: If there is no such service.
+        """
         if name not in self._open:
             if name not in self._running:
                 raise UsageError(f"no service is called {name!r}")
@@ -72,12 +85,14 @@ class Clients(Mapping[str, Client]):
         return self._open[name]
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the running services."""
         return iter(self._running)
 
     def __len__(self) -> int:
+        """Return the number of running services."""
         return len(self._running)
 
 
 def not_started(name: str, service: Any) -> RunningService:
-    """A service that was not started, because only its definition is needed."""
+    """Return a service that is not started, for uses that need only its definition."""
     return RunningService(name, getattr(service, "url", None) or _NOWHERE)

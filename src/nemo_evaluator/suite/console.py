@@ -1,4 +1,4 @@
-"""What a run says: on the terminal, and in ``nel_eval.log`` so that it can be read later."""
+"""Messages and progress of a run, on the terminal and in ``nel_eval.log``."""
 
 import os
 import sys
@@ -16,11 +16,20 @@ from nemo_evaluator.store.layout import LOG
 
 
 class Console:
-    """Lines to stderr and to the log of the run."""
+    """Writes lines to stderr and to the log of the run."""
 
     def __init__(
         self, output_dir: Path, *, as_json: bool, quiet: bool, interval: float, append: bool
     ) -> None:
+        """Open the log.
+
+        Args:
+            output_dir: The folder of the run.
+            as_json: Print progress as JSON lines.
+            quiet: Print no progress.
+            interval: Seconds between progress lines.
+            append: Continue an existing log.
+        """
         output_dir.mkdir(parents=True, exist_ok=True)
         log = (output_dir / LOG).open("a" if append else "w", encoding="utf-8", buffering=1)
         self._log = _Log(log)
@@ -30,16 +39,17 @@ class Console:
         self._interval = interval
 
     def say(self, line: str) -> None:
-        """One line for people."""
+        """Print a message, with secrets masked."""
         line = harmless(scrub(line))
         if not self._to_log_only:
             self._log.write(line + "\n")
         print(folded(line, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
 
     def progress(self, *, together: bool = False) -> Progress:
-        """The progress that fits: a live line, plain lines, JSON lines or none; the log always gets plain lines.
+        """Return the progress display: a live line, plain lines, JSON lines or none; the log always gets plain lines.
 
-        Benchmarks that run ``together`` would draw over each other's live line.
+        Args:
+            together: Whether benchmarks run in parallel, so that live lines would overwrite each other.
         """
         log = LineProgress(cast("TextIO", self._log), interval=self._interval, live=False)
         if self._quiet:
@@ -53,12 +63,12 @@ class Console:
         return _Both(LineProgress(interval=self._interval, live=False if together else None), log)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self._log.close()
 
 
 class _Log:
-    """The log of a run; where it can no longer be written (a full disk), the run continues without it and says so."""
+    """The log of a run. If it cannot be written (a full disk), the run continues without it after a message."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -66,12 +76,15 @@ class _Log:
         self._broken = False
 
     def write(self, text: str) -> None:
+        """Append a text."""
         self._try(lambda: self._file.write(text))
 
     def flush(self) -> None:
+        """Flush the file."""
         self._try(self._file.flush)
 
     def close(self) -> None:
+        """Close the file."""
         self._try(self._file.close)
 
     def _try(self, act: Callable[[], object]) -> None:
@@ -88,20 +101,24 @@ class _Log:
 
 
 class _Both:
+    """Forwards progress to several displays."""
+
     def __init__(self, *parts: Progress) -> None:
         self._parts = parts
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """Report the start of a benchmark."""
         for part in self._parts:
             part.started(name, tally, reuse, todo)
 
     def finished(self, tally: Tally) -> None:
+        """Report the end of a benchmark."""
         for part in self._parts:
             part.finished(tally)
 
 
 def _same_file(one: TextIO, other: TextIO) -> bool:
-    """True when stderr already goes to the log, as it does in the background."""
+    """Whether two open files are the same, as stderr and the log are in a background run."""
     try:
         return os.path.sameopenfile(one.fileno(), other.fileno())
     except OSError:

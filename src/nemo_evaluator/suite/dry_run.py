@@ -1,4 +1,4 @@
-"""The plan of a run, without running it."""
+"""Describes the plan of a run without running it."""
 
 from pathlib import Path
 
@@ -15,22 +15,22 @@ from nemo_evaluator.environments.registry import get_environment
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would be asked: benchmarks, problems, repeats, models, folders."""
+    """The planned benchmarks, with their problems, repeats, models and folders."""
 
     entries: list[JsonDict]
     output_dir: Path
 
     @property
     def failed(self) -> bool:
-        """True when a benchmark could not be opened."""
+        """True if a benchmark could not be opened."""
         return any(entry.get("error") for entry in self.entries)
 
     def as_json(self) -> str:
-        """For programs."""
+        """Return the plan as JSON."""
         return dumps({"benchmarks": self.entries, "output_dir": str(self.output_dir)}).decode()
 
     def text(self) -> str:
-        """For people."""
+        """Return the plan as text."""
         lines = [f"{counted(len(self.entries), 'benchmark')}, results in {self.output_dir}"]
         for entry in self.entries:
             lines.append(f"  {entry['id']}: {entry.get('error') or _about(entry)}")
@@ -40,12 +40,12 @@ class DryRun:
 def _about(entry: JsonDict) -> str:
     problems = counted(entry["problems"], "problem")
     steps = counted(entry["steps"], "step")
-    where = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
-    return f"{problems} x {entry['repeats']} = {steps}, {where}"
+    solver = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
+    return f"{problems} x {entry['repeats']} = {steps}, {solver}"
 
 
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:
-    """The plan of a config. Datasets are opened, models are not."""
+    """Return the plan of a config. Datasets are opened, but no model is called."""
     use_datasets(config.datasets)
     entries = []
     for bench in config.benchmarks:
@@ -56,7 +56,7 @@ async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | Non
 async def _entry(
     config: EvalConfig, bench: BenchmarkConfig, output_dir: Path, shard: Shard | None
 ) -> JsonDict:
-    """The plan of one benchmark; the error when it cannot be opened."""
+    """Return the plan of one benchmark, or the error if it cannot be opened."""
     service = getattr(bench.solver, "service", None)
     entry: JsonDict = {
         "id": bench.key,

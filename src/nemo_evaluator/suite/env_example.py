@@ -1,4 +1,4 @@
-"""The variables that a config needs, as an ``.env`` file to fill in."""
+"""Lists the variables that a config needs, as an ``.env`` file to fill in."""
 
 import re
 from pathlib import Path
@@ -13,14 +13,17 @@ _REFERENCE: Final = re.compile(r"(?<!\$)\$\{(\w+)(:-)?")
 
 
 def env_example(path: Path) -> str:
-    """One line a variable: those with a default are commented out. HF_TOKEN where a dataset is gated."""
+    """Return one line per variable; variables with a default are commented out.
+
+    HF_TOKEN is added if a dataset is gated.
+    """
     data = compose_config(path)
-    found = _REFERENCE.findall(dumps(data).decode())
-    needed = dict.fromkeys(name for name, default in found if not default)
+    references = _REFERENCE.findall(dumps(data).decode())
+    needed = dict.fromkeys(name for name, default in references if not default)
     gated: list[Any] = []
-    for one in data.get("benchmarks", ()):
-        if isinstance(one, dict) and _gated(one.get("name")):
-            gated.append(one["name"])
+    for benchmark in data.get("benchmarks", ()):
+        if isinstance(benchmark, dict) and _gated(benchmark.get("name")):
+            gated.append(benchmark["name"])
     lines = [f"# Variables of {path.name}. Fill them in; keep this file out of version control."]
     if gated and "HF_TOKEN" not in needed:
         lines += [
@@ -28,7 +31,7 @@ def env_example(path: Path) -> str:
             "HF_TOKEN=",
         ]
     lines += [f"{name}=" for name in needed]
-    optional = dict.fromkeys(name for name, default in found if default and name not in needed)
+    optional = dict.fromkeys(name for name, default in references if default and name not in needed)
     lines += [f"# {name}=" for name in optional if not (gated and name == "HF_TOKEN")]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Exports at the end of a run: a failing one is reported, and fails the run only when that was asked for."""
+"""Exports at the end of a run. A failed export is reported, and fails the run only with ``strict_export``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +16,12 @@ def run_exports(
     *,
     shard: Shard | None = None,
 ) -> list[str]:
-    """Run every exporter of the config; returns what went wrong, one line an exporter.
+    """Run every exporter of the config.
 
-    A shard is not exported: a tracker would show each part as a result. ``nel eval merge`` exports the whole.
+    A shard is not exported, because a tracker would show each part as a result; ``nel eval merge`` exports the whole.
+
+    Returns:
+        The errors, one line per failed exporter.
     """
     if shard is not None and output.exporters:
         say(

@@ -1,4 +1,4 @@
-"""Ctrl-C and `nel eval stop` during a suite: the first signal lets requests finish, the second does not."""
+"""Signals during a suite, from Ctrl-C or `nel eval stop`: the first lets requests finish, the second does not."""
 
 import asyncio
 import os
@@ -13,17 +13,17 @@ from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.suite.results import Say
 
 _GRACE: Final = 10.0
-# The last is what srun hands on to the program it runs, and what schedulers warn with.
+# SIGUSR1 is forwarded by srun, and sent by schedulers as a warning before the time limit.
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-# Signals after which the process ends at once, whatever it is doing.
+# Number of signals after which the process exits immediately.
 _SIGNALS_TO_QUIT: Final = 3
 
 
 class Interrupts:
-    """Turns signals into a halt of the running benchmarks, or a cancellation where none runs.
+    """Stops the running benchmarks on a signal, or cancels the suite if none is running.
 
     Attributes:
-        running: The stops of the benchmarks that run.
+        running: The halts of the running benchmarks.
     """
 
     def __init__(self, say: Say) -> None:
@@ -34,12 +34,12 @@ class Interrupts:
 
     @property
     def asked(self) -> bool:
-        """True once a signal came."""
+        """True once a signal was received."""
         return self._count > 0
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Listen for signals for the length of the block."""
+        """Handle signals within the block."""
         loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         for number in _SIGNALS:
@@ -51,6 +51,7 @@ class Interrupts:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self) -> None:
+        """Stop gently on the first signal, immediately on the second, and exit on the third."""
         self._count += 1
         if not self.running:
             if self._task is not None:

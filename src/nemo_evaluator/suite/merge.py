@@ -1,4 +1,4 @@
-"""Merge the shards of a run of ``nel eval run``: with the scores over all rows, and reports and config beside them."""
+"""Merges the shards of a run, recomputes scores over all rows, and writes reports and config."""
 
 import asyncio
 import os
@@ -33,26 +33,34 @@ _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 
 def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> SuiteResult:
-    """Merge the shards under ``root``, then report and export as their config says. Raises as ``merge_shards`` does.
+    """Merge the shards under ``root``, then report and export as their config says.
 
-    ``repeats`` is what the caller believes the shards to have: another number is refused.
+    Args:
+        root: The folder of the run.
+        repeats: The number of repeats that the caller expects; another number is refused.
+        say: Receives messages for the user.
+
+    Raises:
+        UsageError: If ``repeats`` does not match. ``merge_shards`` raises further errors.
     """
     folder = root.resolve()
     for name, shards in find_shards(folder).items():
-        actual = shards[0].config["repeats"]
-        if repeats is not None and actual != repeats:
-            message = f"{name} was run with {counted(actual, 'repeat')}, not {repeats}"
+        actual_repeats = shards[0].config["repeats"]
+        if repeats is not None and actual_repeats != repeats:
+            message = f"{name} was run with {counted(actual_repeats, 'repeat')}, not {repeats}"
             raise UsageError(message, hint="leave --repeats out")
     merged = SuiteResult()
     with folder_lock(folder, say=say):
-        sums = _Sums(folder, say)
-        for bundle in merge_shards(folder, sums):
+        aggregator = _Sums(folder, say)
+        for bundle in merge_shards(folder, aggregator):
             for path in folder.glob(f"*/{bundle['run_id']}.json"):
-                settled = settle_status(TaskPaths(path.parent), bundle)
-                merged.benchmarks.append(BenchmarkResult(bundle["benchmark"]["name"], settled))
-        sums.describe_run()
-        if sums.config is not None:
-            output = sums.config.output
+                settled_bundle = settle_status(TaskPaths(path.parent), bundle)
+                merged.benchmarks.append(
+                    BenchmarkResult(bundle["benchmark"]["name"], settled_bundle)
+                )
+        aggregator.describe_run()
+        if aggregator.config is not None:
+            output = aggregator.config.output
             merged.reports = write_all_reports(output, folder)
             merged.export_errors = run_exports(output, folder, say)
             merged.strict_export = output.strict_export
@@ -60,15 +68,16 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
 
 
 class _Sums:
-    """Computes scores that are not means of rows (a benchmark's summary, agreement of judges) by the run's config."""
+    """Computes the scores that need all rows, such as a benchmark's summary or the agreement of judges."""
 
     def __init__(self, root: Path, say: Say) -> None:
+        """Load the config of the shards; aggregate scores are skipped if that fails."""
         self._root = root
         self._say = say
         self.snapshot = min(root.glob(f"shard_*/{SNAPSHOT}"), default=None)
         self.config: EvalConfig | None = None
         self.run: RunMeta | None = None
-        # Relative paths in the config mean what they meant then.
+        # The working directory of the run, for relative paths in the config.
         self._cwd = Path()
         if self.snapshot is None:
             return
@@ -85,20 +94,20 @@ class _Sums:
             self._say(f"the config of the shards cannot be read: {error.message}")
 
     def describe_run(self) -> None:
-        """List the folder as a run, unless it is already one that was not made by a merge."""
+        """Write the run file and the config of the merged run, unless the folder holds a run that is not a merge."""
         if self.snapshot is None or self.run is None:
             return
-        present = load_run(self._root)
-        if present is not None and not present.details.get("merged"):
+        present_run = load_run(self._root)
+        if present_run is not None and not present_run.details.get("merged"):
             return
         shutil.copyfile(self.snapshot, self._root / SNAPSHOT)
         details = {key: value for key, value in self.run.details.items() if key != "shard"}
         details |= places(self._root, cwd=self._cwd) | {"merged": True}
-        whole = replace(self.run, output_dir=str(self._root), details=details)
-        write_json(self._root / RUN_FILE, asdict(whole))
+        merged_run = replace(self.run, output_dir=str(self._root), details=details)
+        write_json(self._root / RUN_FILE, asdict(merged_run))
 
     def __call__(self, shard: Path, results: Path) -> JsonDict:
-        """The further scores of one benchmark; none, and a line that says why, when its scorers cannot be had."""
+        """Return the aggregate scores of one benchmark; empty after a message if its scorers cannot be created."""
         benches = self.config.benchmarks if self.config is not None else []
         bench = next((bench for bench in benches if safe_name(bench.key) == shard.name), None)
         if bench is None or self.config is None:
@@ -112,8 +121,9 @@ class _Sums:
 
 
 async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
+    """Compute the aggregate scores of a benchmark without starting its services."""
     use_datasets(config.datasets)
-    idle = {name: not_started(name, one) for name, one in config.services.items()}
+    idle = {name: not_started(name, service) for name, service in config.services.items()}
     async with AsyncExitStack() as stack:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
@@ -122,6 +132,6 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
 
 
 def _environment(snapshot: Path) -> dict[str, str]:
-    """The environment, with something for what the config needs and is not set here: summing up takes no key."""
-    named = _VARIABLE.findall(snapshot.read_text(encoding="utf-8"))
-    return dict.fromkeys(named, "unset") | dict(os.environ)
+    """Return the environment, with a dummy value for unset variables of the config: merging needs no API key."""
+    names = _VARIABLE.findall(snapshot.read_text(encoding="utf-8"))
+    return dict.fromkeys(names, "unset") | dict(os.environ)

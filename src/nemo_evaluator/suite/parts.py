@@ -1,6 +1,6 @@
-"""Parts of an evaluation that some benchmarks need: sandboxes, a Gym verifier, a model address for agents, a log.
+"""Parts of an evaluation that only some benchmarks need: sandboxes, a Gym verifier, an agent proxy, a traffic log.
 
-Their modules are imported here on first use: most runs need none of them, and starting must stay quick.
+Their modules are imported on first use, to keep the start of other runs fast.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 def open_sandboxes(
     bench: BenchmarkConfig, environment: EvalEnvironment, run_id: str, *, stack: AsyncExitStack
 ) -> SandboxManager | None:
-    """The sandboxes of a benchmark; None when neither its config nor its environment asks for one."""
+    """Return the sandboxes of a benchmark; None if neither its config nor its environment needs one."""
     settings = None if bench.sandbox.type == "none" else bench.sandbox
     if settings is None and SANDBOX not in environment.facts().needs:
         return None
@@ -45,7 +45,7 @@ def open_sandboxes(
 
 
 def open_gym_verifier(name: str, service: RunningService, stack: AsyncExitStack) -> GymVerifier:
-    """The Gym server that verifies the answers of a benchmark."""
+    """Return a verifier that uses a Gym server."""
     from nemo_evaluator.environments.schemes.gym import GymVerifier  # noqa: PLC0415
 
     verifier = GymVerifier(name, service.url, service.lost)
@@ -61,7 +61,7 @@ def open_door(
     clients: Clients,
     stack: AsyncExitStack,
 ) -> AgentProxy | None:
-    """The address at which agents outside this process ask the model; None when nothing outside asks it."""
+    """Return the proxy through which agents outside this process call the model; None if no such agent is used."""
     is_needed = MODEL in solver.needs or environment.facts().batch
     service = bench.solver.model_service
     if not is_needed or not service:
@@ -76,7 +76,7 @@ def open_door(
 def open_traffic_log(
     task: TaskPaths, keep: Any, stack: AsyncExitStack
 ) -> Callable[[JsonDict], None] | None:
-    """What writes requests and responses down; None when ``output.traffic`` is ``none``."""
+    """Return a function that records requests and responses; None if ``output.traffic`` is ``none``."""
     if keep == "none":
         return None
     log = TrafficLog(task.traffic, keep=keep)
@@ -85,7 +85,7 @@ def open_traffic_log(
 
 
 def make_budget(name: str, config: BudgetConfig | None) -> Budget | None:
-    """The budget of a ``budget`` block, if there is one; ``name`` is what messages call it."""
+    """Return the budget of a ``budget`` block, called ``name`` in messages; None if there is none."""
     if config is None:
         return None
     return Budget(name, **config.model_dump())
@@ -94,10 +94,10 @@ def make_budget(name: str, config: BudgetConfig | None) -> Budget | None:
 def check_solver(
     bench: BenchmarkConfig, environment: EvalEnvironment, endpoint: Endpoint | None
 ) -> None:
-    """Refuse solver settings without effect, and a model that cannot give what the benchmark asks for.
+    """Refuse solver settings that have no effect, and a model that does not support the benchmark's requests.
 
     Raises:
-        UsageError: With the fix.
+        UsageError: If the solver or the model does not fit.
     """
     unused = sorted(bench.solver.model_fields_set - {"type", "service"})
     if environment.facts().batch and bench.solver.type == "simple" and unused:

@@ -1,4 +1,4 @@
-"""Probes of a config: repeated answers for the noise floor, and attacks on its judges."""
+"""Probes of a config: repeated answers to measure noise, and attacks on its judges."""
 
 import tempfile
 from collections.abc import Mapping
@@ -32,7 +32,14 @@ from nemo_evaluator.suite.results import Say
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Two runs of the same problems: what differs between them."""
+    """The difference between two runs of the same problems.
+
+    Attributes:
+        problems: How many answers were compared.
+        answers: The share of answers that differ.
+        verdicts: The share of rewards that differ.
+        score: The absolute difference of the mean rewards.
+    """
 
     problems: int
     answers: float
@@ -42,34 +49,34 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
-    """How far one benchmark differs from itself: repeated as before, and at the other level of concurrency."""
+    """The run-to-run differences of one benchmark, at the same and at another level of concurrency."""
 
     benchmark: str
     model: str
     levels: tuple[int, int]
     again: Change
     other_level: Change
-    # Of a run of the config as it is: what this holds for.
+    # Fingerprints of the unchanged config, to which this measurement applies.
     measured_by: JsonDict
 
     def to_dict(self) -> JsonDict:
-        """What is stored beside the run."""
+        """Return the content of ``noise.json``."""
         return {"version": 1, **asdict(self)}
 
 
 async def measure_noise(
     config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say
 ) -> list[NoiseReport]:
-    """Run every benchmark three times and write what changed to ``noise.json`` in its folder of the config's output.
+    """Run every benchmark three times, and write the differences to ``noise.json`` in its output folder.
 
     Args:
         config: The config.
-        problems: How many problems of each benchmark at most.
+        problems: The maximum number of problems per benchmark.
         levels: The concurrency of the first two runs, and that of the third.
-        say: Takes messages for the user.
+        say: Receives messages for the user.
 
     Raises:
-        NelError: What stopped a benchmark.
+        NelError: The error that stopped a benchmark.
     """
     use_datasets(config.datasets)
     quiet_config = _without_sampling(config, problems)
@@ -86,17 +93,17 @@ async def measure_noise(
                     )
                     measured_by = tie(fingerprints_of(job).parts)
                 runs = []
-                for number, level in enumerate((levels[0], levels[0], levels[1])):
-                    say(f"{key}: {number + 1} of 3, concurrency {level}")
-                    builder = Builder(_at(quiet_config, level), running, f"noise-{number}")
-                    runs.append(await _run_once(builder, key, folder / str(number)))
-                first, second, third = (_scored_rows(run) for run in runs)
+                for index, level in enumerate((levels[0], levels[0], levels[1])):
+                    say(f"{key}: {index + 1} of 3, concurrency {level}")
+                    builder = Builder(_at(quiet_config, level), running, f"noise-{index}")
+                    runs.append(await _run_once(builder, key, folder / str(index)))
+                first_rows, second_rows, third_rows = (_scored_rows(run) for run in runs)
                 report = NoiseReport(
                     runs[0].name,
                     runs[0].model,
                     levels,
-                    again=_change(first, second),
-                    other_level=_change(first, third),
+                    again=_change(first_rows, second_rows),
+                    other_level=_change(first_rows, third_rows),
                     measured_by=measured_by,
                 )
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
@@ -107,7 +114,7 @@ async def measure_noise(
 
 
 async def _run_once(builder: Builder, key: str, folder: Path) -> Bundle:
-    """Run one benchmark; raises the error that stopped it."""
+    """Run one benchmark and return its bundle; raise the error that stopped it."""
     async with AsyncExitStack() as stack:
         job = await builder.build(key, folder, stack, resume=False, shard=None)
         finished = await evaluate(job)
@@ -117,12 +124,16 @@ async def _run_once(builder: Builder, key: str, folder: Path) -> Bundle:
 
 
 def _scored_rows(run: Bundle) -> dict[tuple[int, int], Row]:
-    """The scored rows of a run, by problem and repeat."""
+    """Return the scored rows of a run, by problem and repeat."""
     return {row.key: row for row in run.rows() if row.reward is not None}
 
 
 def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int], Row]) -> Change:
-    """How two runs of the same problems differ. Raises NelError when no problem was scored in both."""
+    """Compare two runs of the same problems.
+
+    Raises:
+        NelError: If no problem was scored in both.
+    """
     pairs = [(left[key], right[key]) for key in left if key in right]
     if not pairs:
         hint = "look at one run first: nel eval run CONFIG --limit 5"
@@ -145,15 +156,15 @@ def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int],
 
 
 def _without_sampling(config: EvalConfig, problems: int) -> EvalConfig:
-    """The config at temperature 0, without an answer cache, with few problems and no reports."""
+    """Return the config at temperature 0, without an answer cache, with few problems and no reports."""
     services = {name: _cold(service) for name, service in config.services.items()}
     benches = []
     for bench in config.benchmarks:
         solver = bench.solver
         generation = getattr(solver, "generation", None)
         if generation is not None:
-            cold = generation.model_copy(update={"temperature": 0.0})
-            solver = solver.model_copy(update={"generation": cold})
+            generation_settings = generation.model_copy(update={"temperature": 0.0})
+            solver = solver.model_copy(update={"generation": generation_settings})
         update = {
             "solver": solver,
             "max_problems": min(problems, bench.max_problems or problems),
@@ -165,10 +176,11 @@ def _without_sampling(config: EvalConfig, problems: int) -> EvalConfig:
 
 
 def _cold(service: ServiceBase) -> ServiceBase:
+    """Return a service at temperature 0, without an answer cache or a concurrency limit."""
     if not isinstance(service, ModelService):
         return service
-    cold = service.generation.model_copy(update={"temperature": 0.0})
-    update: JsonDict = {"generation": cold, "max_concurrent": None}
+    generation = service.generation.model_copy(update={"temperature": 0.0})
+    update: JsonDict = {"generation": generation, "max_concurrent": None}
     proxy = service.proxy
     if proxy is not None:
         interceptors = [entry for entry in proxy.interceptors if entry.name != "caching"]
@@ -185,13 +197,17 @@ def _at(config: EvalConfig, level: int) -> EvalConfig:
 async def attack_config(
     config: EvalConfig, *, problems: int | None, say: Say
 ) -> list[AttackReport]:
-    """Attack every judge of a config. Raises UsageError when it has none."""
+    """Attack every judge of a config.
+
+    Raises:
+        UsageError: If the config has no judge.
+    """
     metrics: list[MetricBase] = []
     for bench in config.benchmarks:
         if bench.scoring:
             metrics += bench.scoring.metrics
-    kinds = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
-    judges = {metric.name: metric for metric in metrics if isinstance(metric, kinds)}
+    judge_types = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
+    judges = {metric.name: metric for metric in metrics if isinstance(metric, judge_types)}
     if not judges:
         raise UsageError(
             "the config has no judge", hint="add a metric of type judge, or give --judge-url"
@@ -199,25 +215,27 @@ async def attack_config(
     services: list[str] = []
     for judge in judges.values():
         services += judge.asked(judges=True)
-    needed = config.only(services)
+    needed_config = config.only(services)
     with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
         async with (
             AsyncExitStack() as stack,
-            start_services(needed, Path(folder), say=say) as running,
+            start_services(needed_config, Path(folder), say=say) as running,
         ):
-            clients = Clients(needed.services, running, 8, stack=stack, logged=False)
+            clients = Clients(needed_config.services, running, 8, stack=stack, logged=False)
             reports: list[AttackReport] = []
             for name, judge in judges.items():
                 metric = _built(judge, clients)
-                high = float(judge.max_score)
-                reports.append(await attack_judge(name, metric, high=high, problems=problems))
+                highest_grade = float(judge.max_score)
+                reports.append(
+                    await attack_judge(name, metric, high=highest_grade, problems=problems)
+                )
             return reports
 
 
 def _built(judge: MetricBase, clients: Clients) -> Metric:
-    """The metric of a judge's settings."""
+    """Build the metric of a judge."""
     if isinstance(judge, PairwiseJudgeMetric):
-        # The battery brings both answers along: the baseline is never asked.
+        # The attacks supply both answers, so the baseline model is never called.
         return PairwiseJudge(judge, dict.fromkeys(judge.asked(), clients[judge.judge_service]))
     built: Metric = METRICS.build(judge.type, judge, clients, None)
     return built

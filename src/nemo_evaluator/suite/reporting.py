@@ -1,4 +1,4 @@
-"""The reports of a suite: written when it has ended, and left as they are when nothing that they show has changed."""
+"""Writes the reports of a suite when it has ended, unless nothing that they show has changed."""
 
 from pathlib import Path
 
@@ -10,7 +10,11 @@ from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
 
 
 def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
-    """Write the reports that a config asks for; returns their paths."""
+    """Write the reports that a config asks for.
+
+    Returns:
+        Their paths.
+    """
     from nemo_evaluator.reports import write_reports, write_trajectories_report  # noqa: PLC0415 - needed with work only
 
     reports = write_reports(folder, output.report)
@@ -22,13 +26,13 @@ def write_all_reports(output: OutputConfig, folder: Path) -> list[Path]:
 def report_suite(
     result: SuiteResult, config: EvalConfig, options: SuiteOptions, checkpoint: Checkpoint
 ) -> list[Path]:
-    """Write the reports of a suite, unless those of an earlier session still hold.
+    """Write the reports of a suite, unless those of an earlier session are still current.
 
     Args:
         result: The results of its benchmarks.
-        config: Which reports are wanted.
-        options: The folder, and which of its files have not been touched.
-        checkpoint: Notes of which bundles the reports are made.
+        config: Names the report formats.
+        options: The folder, and which of its files are unchanged.
+        checkpoint: Records which bundles the reports show.
 
     Returns:
         The paths of the reports.
@@ -50,7 +54,7 @@ def report_suite(
 
 
 def _are_current(files: list[Path], result: SuiteResult, untouched: frozenset[Path]) -> bool:
-    """Whether reports are as they were written, and newer than all that they show."""
+    """Whether reports are unmodified, and newer than all that they show."""
     if not untouched.issuperset(files):
         return False
     last_change = _last_change(result)
@@ -58,7 +62,7 @@ def _are_current(files: list[Path], result: SuiteResult, untouched: frozenset[Pa
 
 
 def _last_change(result: SuiteResult) -> int:
-    """When a file beside a bundle was last changed: labels, calibrations and notes are parts of a report too."""
+    """Return when a file next to a bundle last changed: labels, calibrations and notes are also part of a report."""
     last_change = 0
     for benchmark in result.benchmarks:
         if benchmark.task_dir is None:

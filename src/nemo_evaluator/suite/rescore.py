@@ -1,4 +1,4 @@
-"""Score the stored answers of a finished run again, with other scorers or judges; the model is never asked."""
+"""Scores the stored answers of a finished run again with other scorers or judges, without calling the model."""
 
 import shutil
 from functools import partial
@@ -30,9 +30,16 @@ _SETTINGS: Final = ("service", "solver", "template")
 async def rescore(
     config: EvalConfig, options: SuiteOptions, source: Path, source_run_id: str = ""
 ) -> SuiteResult:
-    """Verify every answer of ``source`` whose scorer's fingerprint differs; writes one new bundle per benchmark.
+    """Score the answers of a run whose scorer's fingerprint differs, and write one new bundle per benchmark.
 
-    Raises UsageError when the config asks the model something else than the run did: no answers to that are stored.
+    Args:
+        config: The config with the new scorers.
+        options: How to run it, and the new output folder.
+        source: The folder of the finished run.
+        source_run_id: Its id.
+
+    Raises:
+        UsageError: If the config would send the model other requests than the run did.
     """
     use_datasets(config.datasets)
     journals = _journals(config, source, options.output_dir)
@@ -42,12 +49,14 @@ async def rescore(
     for bench in config.benchmarks:
         for metric in bench.scoring.metrics:
             service_names += metric.asked()
-    needed = config.only(service_names)
-    async with start_services(needed, options.output_dir, say=options.say) as running:
-        idle = {name: not_started(name, service) for name, service in config.services.items()}
-        builder = Builder(config, {**idle, **running}, options.run_id)
+    needed_config = config.only(service_names)
+    async with start_services(needed_config, options.output_dir, say=options.say) as running:
+        idle_services = {
+            name: not_started(name, service) for name, service in config.services.items()
+        }
+        builder = Builder(config, {**idle_services, **running}, options.run_id)
         for key, journal in journals.items():
-            take = partial(
+            prepare = partial(
                 _take_answers, journal=journal, source=source, source_run_id=source_run_id
             )
             benchmark = await run_one(
@@ -56,7 +65,7 @@ async def rescore(
                 options,
                 interrupts=interrupts,
                 progress=options.progress(),
-                prepare=take,
+                prepare=prepare,
             )
             if benchmark.error is not None:
                 fix = f"\n  fix: {benchmark.error.hint}" if benchmark.error.hint else ""
@@ -68,13 +77,13 @@ async def rescore(
 
 
 def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: str) -> None:
-    """Let an evaluation verify the answers of a run, in a copy: the run stays as it is."""
+    """Prepare an evaluation that scores a copy of a run's answers; the run itself is not changed."""
     _same_question(job, journal)
     job.task_dir.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
-    work = TaskPaths(journal.parent).workspaces
-    if work.is_dir():
-        shutil.copytree(work, TaskPaths(job.task_dir).workspaces, dirs_exist_ok=True)
+    workspaces = TaskPaths(journal.parent).workspaces
+    if workspaces.is_dir():
+        shutil.copytree(workspaces, TaskPaths(job.task_dir).workspaces, dirs_exist_ok=True)
     bundle = newest_bundle(journal.parent)
     job.solver = _Silent()
     job.stop_rule = None
@@ -87,10 +96,10 @@ def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: s
 
 
 class _Silent:
-    """Stands where the model would be asked."""
+    """A solver that replaces the model, and never answers."""
 
     async def solve(self, task: SeedResult) -> SolveResult:
-        """There is no stored answer to this problem as it is asked now, and rescoring asks nobody."""
+        """Raise TransportError: there is no stored answer to the problem, and rescoring does not call the model."""
         raise TransportError(
             "no stored answer fits this problem, and rescoring does not ask the model",
             attempts=1000,
@@ -98,14 +107,18 @@ class _Silent:
 
 
 def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]:
-    """The stored answers of every benchmark. Raises UsageError when some are missing, or would be overwritten."""
+    """Return the journal of every benchmark.
+
+    Raises:
+        UsageError: If one is missing, or would be overwritten.
+    """
     journals: dict[str, Path] = {}
     for bench in config.benchmarks:
         journals[bench.key] = TaskPaths(source / safe_name(bench.key)).journal
-    absent = [key for key, journal in journals.items() if not journal.is_file()]
-    if absent:
+    missing_keys = [key for key, journal in journals.items() if not journal.is_file()]
+    if missing_keys:
         hint = "rescore takes the folder of a run, and only benchmarks that it ran"
-        raise UsageError(f"{source} has no answers of {', '.join(absent)}", hint=hint)
+        raise UsageError(f"{source} has no answers of {', '.join(missing_keys)}", hint=hint)
     for key in journals:
         if TaskPaths(target / safe_name(key)).journal.exists():
             raise UsageError(f"{target} holds a run already", hint="give another --output-dir")
@@ -113,19 +126,19 @@ def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]
 
 
 def _same_question(job: Evaluation, journal: Path) -> None:
-    """Refuse a config that would ask something else: its answers would not be those that are stored."""
+    """Raise UsageError if the config would send other requests than the run did: the stored answers would not fit."""
     earlier_sessions = sessions(journal)
-    old = as_dict(earlier_sessions[-1].get("fingerprints")) if earlier_sessions else {}
-    new = fingerprints_of(job).parts
-    changed = [part for part in _SETTINGS if old.get(part) != new[part]]
+    old_fingerprints = as_dict(earlier_sessions[-1].get("fingerprints")) if earlier_sessions else {}
+    new_fingerprints = fingerprints_of(job).parts
+    changed = [part for part in _SETTINGS if old_fingerprints.get(part) != new_fingerprints[part]]
     if changed:
-        why = f"the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit"
+        reason = f"the config differs from the run in its {' and '.join(changed)}, so the stored answers do not fit"
         hint = "rescore changes only `scoring:`; use `nel eval run --resume` for new answers"
-        raise UsageError(f"{job.task_dir.name}: {why}", hint=hint)
+        raise UsageError(f"{job.task_dir.name}: {reason}", hint=hint)
 
 
 def _rule_of(stopped: JsonDict) -> JsonDict | None:
-    """The stop rule of the run, without its remarks on the earlier scores; problems that it left out stay out."""
+    """Return the stop facts of the run without remarks on scores; problems that its rule excluded stay excluded."""
     if "rule" not in stopped:
         return None
     rule: JsonDict = {}

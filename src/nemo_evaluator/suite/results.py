@@ -1,4 +1,4 @@
-"""How a suite is run, and what it returns."""
+"""The options and results of a suite."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,15 +27,15 @@ Say = Callable[[str], None]
 
 
 class SuitePool(Protocol):
-    """Processes elsewhere that run the steps of a suite's benchmarks."""
+    """Remote processes that run the steps of a suite's benchmarks."""
 
     workers: int
 
     def of(self, key: str, running: Mapping[str, RunningService]) -> WorkerPool:
-        """The pool of one benchmark."""
+        """Return the pool of one benchmark."""
 
     async def close(self) -> None:
-        """End those processes."""
+        """End the processes."""
 
 
 @dataclass(slots=True)
@@ -44,15 +44,15 @@ class SuiteOptions:
 
     Attributes:
         output_dir: The folder of the run.
-        run_id: The name of the run.
+        run_id: The id of the run.
         resume: Reuse earlier answers.
-        fresh: Start over; earlier answers are not taken over, also by a later resume.
-        detach_batch: Leave once every step waits for a batch.
+        fresh: Start over; earlier answers are not reused, not even by a later resume.
+        detach_batch: Stop once every step waits for a batch.
         shard: The part to run; None for all.
-        untouched: Files of an earlier session that are still as it wrote them.
-        pool: Runs the steps elsewhere; None for this process.
-        progress: Makes the progress of one benchmark.
-        say: Takes messages for the user.
+        untouched: Files of an earlier session that have not been modified.
+        pool: Runs the steps in remote processes; None for this process.
+        progress: Creates the progress display of one benchmark.
+        say: Receives messages for the user.
     """
 
     output_dir: Path
@@ -75,10 +75,10 @@ class BenchmarkResult:
         key: The benchmark.
         bundle: Its summary, if there is one.
         error: Why it failed, if it did.
-        stopped: Why it ended before its plan did, if so.
-        stop_reason: The same for people.
-        task_dir: Its folder, once it was begun.
-        kept: Whether there was nothing to do: its files are those of an earlier session.
+        stopped: Why it ended early, if it did.
+        stop_reason: The same, as a message.
+        task_dir: Its folder, once it was started.
+        kept: Whether there was nothing to do, so that the files of an earlier session were kept.
     """
 
     key: str
@@ -91,7 +91,7 @@ class BenchmarkResult:
 
     @property
     def exit_code(self) -> int:
-        """What this benchmark alone would exit with."""
+        """The exit code of a run with this benchmark only."""
         if self.stopped is HaltKind.INTERRUPT:
             return EXIT_INTERRUPTED
         if self.error is not None or self.bundle is None:
@@ -107,7 +107,15 @@ class BenchmarkResult:
 
 @dataclass(slots=True)
 class SuiteResult:
-    """The result of a suite."""
+    """The result of a suite.
+
+    Attributes:
+        benchmarks: The results of the benchmarks.
+        interrupted: Whether a signal ended the suite.
+        reports: The paths of the reports.
+        export_errors: Errors of exports, one line each.
+        strict_export: Whether such an error fails the run.
+    """
 
     benchmarks: list[BenchmarkResult] = field(default_factory=list)
     interrupted: bool = False
@@ -117,7 +125,7 @@ class SuiteResult:
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted, 2 a benchmark (or a strict export) failed, 4 budget spent, 5 detached, 3 INVALID, else 0."""
+        """The exit code: 130 interrupted, 2 failed, 4 budget spent, 5 detached, 3 INVALID, otherwise 0."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         codes = {result.exit_code for result in self.benchmarks}

@@ -1,4 +1,4 @@
-"""Run a whole config: services up, benchmarks, reports, exports, services down."""
+"""Runs a whole config: starts services, runs the benchmarks, writes reports and exports, stops services."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from nemo_evaluator.suite.results import BenchmarkResult, Say, SuiteOptions, Sui
 
 
 async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
-    """Run every benchmark of a config; one that fails does not keep the others from running.
+    """Run every benchmark of a config. A benchmark that fails does not stop the others.
 
     The pool of ``options`` is closed at the end.
     """
@@ -65,7 +65,7 @@ async def _run_benchmarks(
     *,
     interrupts: Interrupts,
 ) -> None:
-    """Start the services and run the benchmarks, as many side by side as the config says."""
+    """Start the services and run the benchmarks, as many in parallel as the config says."""
     async with start_services(config, options.output_dir, say=options.say) as running:
         builder = Builder(config, running, options.run_id, detach=options.detach_batch)
         keys = iter(builder.keys)
@@ -81,7 +81,7 @@ async def _run_benchmarks(
                 result.benchmarks.append(benchmark)
                 _note_end(checkpoint, benchmark, options.say)
 
-        # All take from one iterator, so each benchmark is run once.
+        # All workers share one iterator, so each benchmark runs once.
         await all_or_first_error([run_some(keys) for _ in range(config.suite.parallel_benchmarks)])
 
 
@@ -97,14 +97,14 @@ async def run_one(
 
     Args:
         key: The benchmark.
-        builder: Makes its evaluation.
+        builder: Builds its evaluation.
         options: How the suite is run.
         interrupts: Stops it on a signal.
-        progress: Shows how far it is.
-        prepare: Changes its evaluation before it begins.
+        progress: Displays its progress.
+        prepare: Changes the evaluation before it starts.
 
     Returns:
-        Its result; an error is part of that.
+        Its result, which includes the error if it failed.
     """
     result = BenchmarkResult(key)
     halt = Halt()
@@ -135,7 +135,7 @@ async def run_one(
 
 
 class _CheckpointedProgress:
-    """Progress of one benchmark whose start is noted in the checkpoint, for `nel eval status`."""
+    """Progress of one benchmark that also records its start in the checkpoint, for `nel eval status`."""
 
     def __init__(self, shown: Progress, checkpoint: Checkpoint, key: str) -> None:
         self._shown = shown
@@ -144,16 +144,17 @@ class _CheckpointedProgress:
         self.finished = shown.finished
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
+        """Record the start, and display it."""
         self._checkpoint.started(self._key, planned=tally.planned, done=tally.done)
         self._shown.started(name, tally, reuse, todo)
 
 
 def _take_finished(result: BenchmarkResult, finished: Finished) -> None:
-    """Take over how a benchmark ended. Raises an error that is none of ours as it is."""
+    """Store the outcome of a finished benchmark in its result; raise an error that is not a NelError."""
     result.bundle = finished.bundle
     result.kept = finished.kept
     if not finished.kept:
-        # Here, as the reports: these bring all of the statistics along, which a run without work does not need.
+        # Imported here, because this loads all of the statistics, which a run without work does not need.
         from nemo_evaluator.decisions.check.check_run import settle_status  # noqa: PLC0415
 
         result.bundle = settle_status(finished.task, finished.bundle, finished.written)
@@ -170,7 +171,7 @@ def _take_finished(result: BenchmarkResult, finished: Finished) -> None:
 
 
 def _note_end(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
-    """Say how a benchmark ended if it did not just succeed, and note it in the checkpoint."""
+    """Print how a benchmark ended if it did not just succeed, and record it in the checkpoint."""
     if result.error is not None:
         fix = f"\n  fix: {result.error.hint}" if result.error.hint else ""
         say(f"{result.key}: failed: {result.error.message}{fix}")

@@ -1,4 +1,4 @@
-"""The summary at the end of a run: one line per benchmark, with everything that a score needs beside it."""
+"""The summary at the end of a run: one line per benchmark, with what is needed to interpret its score."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ _EXAMPLE = 200
 
 
 def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = None) -> str:
-    """A table no wider than ``width``, then why a status is what it is, where the files are and what to do next."""
+    """Return a table of at most ``width`` columns, then reasons of statuses, paths of files and next steps."""
     lines = _table([_row(benchmark) for benchmark in result.benchmarks], width)
     for benchmark in result.benchmarks:
         for line in _remarks(benchmark):
@@ -42,7 +42,7 @@ def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = N
 
 
 def _completed(result: SuiteResult) -> str:
-    """How many benchmarks completed, failed, or wait for batches."""
+    """Say how many benchmarks completed, failed, or wait for batches."""
     codes = [benchmark.exit_code for benchmark in result.benchmarks]
     detached = codes.count(EXIT_DETACHED)
     completed = codes.count(EXIT_OK) + codes.count(EXIT_INVALID)
@@ -56,6 +56,7 @@ def _completed(result: SuiteResult) -> str:
 
 
 def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
+    """Format the rows, with short column titles if the long ones do not fit."""
     lines = table([_HEAD, *rows], width=None)
     fits = width is None or max(map(cells, lines)) <= width
     if fits:
@@ -64,7 +65,7 @@ def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
 
 
 def _remarks(result: BenchmarkResult) -> Iterator[str]:
-    """Reasons of the status, one example per cause of failure and where the rest is, notes."""
+    """Yield the reasons of the status, an example for each cause of failure, and notes."""
     if result.bundle is None:
         return
     reasons = result.bundle["validity"]["reasons"]
@@ -88,7 +89,7 @@ def _remarks(result: BenchmarkResult) -> Iterator[str]:
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
-    """The same as JSON."""
+    """Return the summary as data."""
     benchmarks = []
     for benchmark in result.benchmarks:
         error = None
@@ -113,7 +114,7 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
 
 
 def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
-    """The name and the entry of the metric that is shown for a benchmark; None when it has no score."""
+    """Return the name and the entry of a benchmark's headline metric; None if it has no score."""
     scores = bundle["benchmark"]["scores"]
     for name in ("mean_reward", "pass@1"):
         if name in scores:
@@ -122,7 +123,7 @@ def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
 
 
 def _row(result: BenchmarkResult) -> tuple[str, ...]:
-    """The line of a benchmark in the table."""
+    """Return the line of a benchmark in the table."""
     metric = headline(result.bundle) if result.bundle else None
     if result.bundle is None or metric is None:
         return (_status(result), result.key, *"-------")
@@ -149,7 +150,7 @@ def _interval(lower: float | None, upper: float | None) -> str:
 
 
 def _status(result: BenchmarkResult) -> str:
-    """The status as ``nel check`` gives it; INVALID for a benchmark without a bundle."""
+    """Return the status as reported by ``nel check``; INVALID for a benchmark without a bundle."""
     if result.bundle:
         return str(result.bundle["validity"]["status"])
     return INVALID
