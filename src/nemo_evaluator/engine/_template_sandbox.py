@@ -1,4 +1,4 @@
-"""Templates in Jinja's sandbox: they read what they are given, and cannot grow without bound."""
+"""Templates in Jinja's sandbox: they can only read their variables, and their output is limited."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -18,27 +18,34 @@ _PADDING: Final = frozenset(
 
 
 class _Environment(ImmutableSandboxedEnvironment):
+    """A sandboxed environment that refuses operations with very large results."""
+
     intercepted_binops = frozenset({"*", "**", "%"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        plain = (
+        """Apply an operator to numbers of ordinary size; raise SecurityError for anything else."""
+        is_plain_arithmetic = (
             isinstance(left, int | float) and isinstance(right, int | float) and operator != "**"
         )
-        if not plain and not (operator == "**" and abs(left) < 1000 and abs(right) < 100):
+        if not is_plain_arithmetic and not (
+            operator == "**" and abs(left) < 1000 and abs(right) < 100
+        ):
             raise SecurityError(f"{operator} is for numbers of ordinary size in a template")
         return super().call_binop(context, operator, left, right)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Refuse attributes that pad or format text, in addition to those that Jinja refuses."""
         return attr not in _PADDING and super().is_safe_attribute(obj, attr, value)
 
 
 class _Rounds:
-    """``range`` with a bound on all the rounds of one rendering together."""
+    """``range`` with a limit on the total number of iterations of one rendering."""
 
     def __init__(self) -> None:
         self.left = _MOST_ROUNDS
 
     def __call__(self, *bounds: int) -> Iterator[int]:
+        """Return an iterator over a range; raise SecurityError once the limit is exceeded."""
         rounds = range(*bounds)
         self.left -= len(rounds)
         if self.left < 0:
@@ -47,7 +54,11 @@ class _Rounds:
 
 
 def renderer(text: str) -> Callable[..., str]:
-    """A function that renders the template with the names it is given."""
+    """Compile a template to a function that renders it with the given names.
+
+    Raises:
+        UsageError: If the template has a syntax error.
+    """
     environment = _Environment(
         keep_trailing_newline=True, undefined=jinja2.StrictUndefined, autoescape=False
     )
@@ -61,13 +72,13 @@ def renderer(text: str) -> Callable[..., str]:
         raise UsageError(f"instruction_template: line {error.lineno}: {error.message}") from error
 
     def render(**names: Any) -> str:
-        parts: list[str] = []
+        pieces: list[str] = []
         size = 0
-        for part in template.generate({"range": _Rounds()} | names):
-            size += len(part)
+        for piece in template.generate({"range": _Rounds()} | names):
+            size += len(piece)
             if size > _LONGEST:
                 raise SecurityError(f"a prompt may have {_LONGEST:,} characters")
-            parts.append(part)
-        return "".join(parts)
+            pieces.append(piece)
+        return "".join(pieces)
 
     return render

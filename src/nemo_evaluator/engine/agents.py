@@ -1,4 +1,4 @@
-"""What an agent outside did during an attempt: whose fault its end was, and what its calls add to its answer."""
+"""Agents outside this process: what caused their failures, and what their model calls add to the answer."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def endpoints_of(session: AgentSession | None) -> tuple[OutsideEndpoint, ...]:
-    """The address at which an agent asks the model, in the form that sandboxes take."""
+    """Return the address at which an agent calls the model, in the form that sandboxes take."""
     if session is None:
         return ()
-    # Here: most runs need no sandbox, and starting must stay quick.
+    # Imported here, because most runs need no sandbox.
     from nemo_evaluator.sandbox.base import OutsideEndpoint  # noqa: PLC0415
 
     return (OutsideEndpoint(session.access.url, variables=session.access.variables()),)
 
 
 def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryError:
-    """What ended an agent: the budget it ran into or the model that was gone, rather than the error it made of it."""
+    """Return what actually ended an agent, such as a spent budget or a failed model, instead of its own error."""
     if session is None or error.cause is not Cause.SOLVER:
         return error
     if session.spent is not None:
@@ -46,8 +46,10 @@ def real_cause(error: BoundaryError, session: AgentSession | None) -> BoundaryEr
 
 
 def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
-    """Raise what kept the model from an agent that gave up without one answer of it: that measures nothing. The same
-    for an agent whose last connection broke on our side, however it took that."""
+    """Raise the error that kept an agent from getting any model response, since its answer would measure nothing.
+
+    The same applies if the agent's last connection broke on our side, even if the agent handled that.
+    """
     if session is not None and session.broken is not None:
         raise session.broken
     if session is None or not answer.error or session.calls:
@@ -59,7 +61,7 @@ def check_reached(answer: SolveResult, session: AgentSession | None) -> None:
 def with_calls(
     answer: SolveResult, session: AgentSession | None, agent: str = "outside"
 ) -> SolveResult:
-    """The answer with the usage and the trajectory of the session's calls, unless the solver brought its own."""
+    """Return the answer with the usage and the trajectory of the session's calls, unless the solver set its own."""
     if session is None or not session.calls:
         return answer
     if answer.model_response is None:
@@ -70,9 +72,9 @@ def with_calls(
 
 
 class _Conversation:
-    """An agent's calls as one trajectory: each message of the conversation appears once.
+    """An agent's calls as one trajectory, in which each message appears once.
 
-    Agents close requests with notes that do not stay, and send tool calls back under ids of their own.
+    Agents append temporary notes to requests, and return tool calls under ids of their own.
     """
 
     def __init__(self, builder: TrajectoryBuilder) -> None:
@@ -80,7 +82,7 @@ class _Conversation:
         # The messages of the last request, and the tool calls of its reply.
         self._last_sent: Sequence[JsonDict] = ()
         self._last_calls: Sequence[ToolCallInfo] = ()
-        # The id under which a tool call is told, by every id it goes under.
+        # The id under which a tool call is recorded, by each id that the agent uses for it.
         self._told_ids: dict[str, str] = {}
         self._told_results: set[tuple[str, str]] = set()
 
@@ -89,11 +91,11 @@ class _Conversation:
         repeated = _common_start(sent, self._last_sent)
         for message in sent[repeated:]:
             self._match_ids(message)
-            told_id = None
+            recorded_id = None
             if message.get("role") == "tool":
-                told_id = self._told_ids.get(str(message.get("tool_call_id")))
-            if told_id:
-                self._add_result(told_id, str(message.get("content")))
+                recorded_id = self._told_ids.get(str(message.get("tool_call_id")))
+            if recorded_id:
+                self._add_result(recorded_id, str(message.get("content")))
             elif message.get("role") != "assistant" or not repeated:
                 self._builder.message(str(message.get("role", "user")), message.get("content"))
         self._builder.agent(reply, reply.tool_calls)
@@ -103,12 +105,12 @@ class _Conversation:
             self._told_ids[call.id] = call.id
 
     def _match_ids(self, message: JsonDict) -> None:
-        """Learn the agent's own ids of the last tool calls, which it sends back in their order."""
+        """Record the agent's own ids of the last tool calls, which it returns in the same order."""
         calls = message.get("tool_calls")
         if not isinstance(calls, list):
             return
-        for returned, call in zip(calls, self._last_calls, strict=False):
-            own_id = str(as_dict(returned).get("id"))
+        for returned_call, call in zip(calls, self._last_calls, strict=False):
+            own_id = str(as_dict(returned_call).get("id"))
             self._told_ids.setdefault(own_id, call.id)
 
     def _add_result(self, call_id: str, content: str) -> None:
@@ -119,37 +121,37 @@ class _Conversation:
 
 
 def _common_start(messages: Sequence[JsonDict], others: Sequence[JsonDict]) -> int:
-    """How many messages two conversations have in common from the start."""
-    for number, (message, other) in enumerate(zip(messages, others, strict=False)):
-        if message != other:
-            return number
+    """Return how many messages at the start of two conversations are equal."""
+    for index, (message, counterpart) in enumerate(zip(messages, others, strict=False)):
+        if message != counterpart:
+            return index
     return min(len(messages), len(others))
 
 
 def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
-    """Every call of a session in order, as one trajectory."""
+    """Return every call of a session in order, as one trajectory."""
     builder = TrajectoryBuilder(agent=agent, model=session.access.model)
     conversation = _Conversation(builder)
-    for sent, reply in session.calls:
-        conversation.add(sent, reply)
+    for messages, reply in session.calls:
+        conversation.add(messages, reply)
     return builder.finish(calls=len(session.calls))
 
 
 TRIPWIRES: Final = "tripwires"
 _CHARS_AROUND: Final = 60
-# The known solution lies where agents must not look.
+# The oracle solver uses the known solution, which agents must not access.
 _EXEMPT: Final = "oracle"
 
 
 def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, str]:
-    """What an agent did that it had no honest use for.
+    """Find forbidden actions in what an agent did.
 
     Args:
         wires: What a match means, by regular expression.
         trajectory: What the agent did.
 
     Returns:
-        Each deed, with the text around its first match.
+        Each forbidden action, with the text around its first match.
     """
     deeds: dict[str, str] = {}
     for text in _agent_texts(trajectory):
@@ -164,7 +166,7 @@ def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, s
 
 
 def noted(details: JsonDict, more_details: JsonDict) -> JsonDict:
-    """Two parts of a row's details as one; tripwires of both count."""
+    """Merge two parts of a row's details, combining the tripwires of both."""
     merged = details | more_details
     tripwires = {**(details.get(TRIPWIRES) or {}), **(more_details.get(TRIPWIRES) or {})}
     if tripwires:
@@ -173,7 +175,7 @@ def noted(details: JsonDict, more_details: JsonDict) -> JsonDict:
 
 
 def _agent_texts(trajectory: list[JsonDict]) -> Iterator[str]:
-    """The messages and tool calls of the agent itself; not what it was sent."""
+    """Yield the messages and tool calls of the agent itself, but not its input."""
     for document in trajectory:
         if (document.get("agent") or {}).get("name") == _EXEMPT:
             continue

@@ -1,4 +1,4 @@
-"""``run_evaluation``: the engine for people who write Python. It composes the same parts as ``nel eval run``."""
+"""``run_evaluation``: the Python API of the engine. It uses the same parts as ``nel eval run``."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ async def run_evaluation(
 ) -> JsonDict:
     """Evaluate a solver on an environment and return the bundle.
 
-    The environment is closed at the end, and the solver if it can be.
+    The environment is closed at the end, and the solver if it can be closed.
 
     Args:
         env: The benchmark.
         solver: Answers its problems.
         n_repeats: Answers per problem.
-        max_problems: How many problems at most.
+        max_problems: The maximum number of problems.
         config: Further facts for the bundle's config.
-        progress: Shows how far it is; True shows a line that is updated, in notebooks too.
+        progress: Displays the progress; True shows a line that is updated, in notebooks too.
         problem_range: The first problem, and the one after the last.
-        max_concurrent: How many problems at once at most.
+        max_concurrent: The maximum number of problems that run at once.
         judge_client: The judge, for benchmarks that need one.
         sandbox_manager: Provides sandboxes.
         model_url: The URL to record for the model.
-        step_log_dir: The folder for journal, views and bundle; without it a temporary one is made.
+        step_log_dir: The folder for journal, views and bundle; None for a temporary one.
         resume: Reuse the answers in that folder.
         skip_failed: Record rows whose solver raised as failed, and continue.
-        max_system_retries: Attempts per problem when something breaks.
+        max_system_retries: Attempts per problem if the harness fails.
         shard_info: Index and number of the shard to run.
-        instruction_template: A template around every problem, as a path or a text.
-        shuffle_seed: Draw the problems in this random order.
+        instruction_template: A template that is put around every problem: a path or the name of a packaged one.
+        shuffle_seed: Shuffle the problems with this seed.
         min_coverage: The share of scored rows below which the run is INVALID.
         allow_fallback: Let a benchmark that needs a judge run without one.
 
@@ -79,7 +79,7 @@ async def run_evaluation(
         The bundle, with two private keys: ``_results`` (the rows) and ``_artifacts`` (the folder).
 
     Raises:
-        NelError: What stopped the benchmark, if something did.
+        NelError: The error that stopped the benchmark, if any.
     """
     client = _client_of(solver)
     recorded_config: JsonDict = {}
@@ -125,33 +125,33 @@ async def run_evaluation(
 
 
 def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
-    """The folder that was given, or a temporary one."""
+    """Return the given folder, or a temporary one."""
     if step_log_dir:
         return Path(step_log_dir)
     return Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(name)
 
 
 def _service(client: Client | None, recorded_config: JsonDict) -> JsonDict:
-    """What the answers depend on: the client's endpoint, or as much of it as the config has."""
+    """Return what the answers depend on: the client's endpoint, or the corresponding part of the config."""
     if client is not None:
         return client.describe()
     return {key: recorded_config[key] for key in ("model", "base_url") if key in recorded_config}
 
 
 def _progress(progress: Progress | bool | None) -> Progress:
-    """The progress that was given; a line for True, none for False or None."""
+    """Return the given progress display; a line for True, none for False or None."""
     if progress is True:
         return LineProgress()
     return progress or SilentProgress()
 
 
 def _client_of(holder: object) -> Client | None:
-    """The client behind a solver or a ``ModelClient``; a client itself."""
+    """Return the client of a solver or a ``ModelClient``, or the object itself if it is a client."""
     while holder is not None and not isinstance(holder, Client):
         holder = getattr(holder, "client", None)
     return holder
 
 
 def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:
-    """Put the files of a finished evaluation (journal, rows, bundle) into a folder."""
+    """Copy the files of a finished evaluation (journal, rows, bundle) to a folder."""
     return Path(shutil.copytree(bundle["_artifacts"], output_dir, dirs_exist_ok=True))

@@ -1,4 +1,4 @@
-"""Benchmarks that run themselves: an environment that runs all problems at once, its rows journalled as they come."""
+"""Benchmarks that run all problems by themselves; their rows are journalled as they arrive."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -22,12 +22,18 @@ from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.environments.base import BatchJob, RunsFirst, WholeRun
 
-# Seconds for a benchmark that is one command, where nobody said how many.
+# Default timeout, in seconds, of a benchmark that is one command.
 _WHOLE_TIMEOUT: Final = 3600.0
 
 
 async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
-    """Let a benchmark run that knows its problems only afterwards. Raises what went wrong, the model's fault first."""
+    """Run a benchmark whose problems are known only afterwards.
+
+    Raises:
+        UsageError: If the solver or the sandbox is not suitable.
+        BoundaryError: If the benchmark failed; an error of the model takes precedence.
+        InterruptedRunError: If the run was stopped.
+    """
     door = job.door
     sandboxes = job.sandboxes
     settings = getattr(job.solver, "settings", None)
@@ -61,28 +67,28 @@ async def run_whole(job: Evaluation, environment: RunsFirst) -> None:
             resume=job.resume,
         )
         try:
-            done = await _until_halt(environment.run_first(run), halt)
+            completed = await _until_halt(environment.run_first(run), halt)
         except BoundaryError as error:
-            # Its last call got no answer: whatever it made of that, the model was gone.
+            # If the last model call failed, that is the cause, whatever error the benchmark reports.
             raise (session.fault or real_cause(error, session)) from error
-    if not done:
+    if not completed:
         raise InterruptedRunError("interrupted while the container ran; --resume runs it again")
 
 
 async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
-    """Await ``work`` to its end, or cancel it when the run is stopped.
+    """Await ``work``, or cancel it when the run is stopped.
 
-    Either way it has ended when this returns: what it holds (processes, files, a session) has been released.
+    In both cases it has ended on return, so its resources (processes, files, a session) have been released.
 
     Args:
-        work: What the benchmark does.
-        halt: The stop of the run.
+        work: The work of the benchmark.
+        halt: The early stop of the run.
 
     Returns:
-        Whether the work came to its own end.
+        Whether the work was completed.
 
     Raises:
-        BoundaryError: What the work raised, with cause ``solver`` unless it has its own.
+        BoundaryError: The error of the work, with cause ``solver`` unless it has its own.
     """
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(halt.wait())
@@ -102,9 +108,9 @@ async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
 async def run_batch(
     runner: StepRunner, context: StepContext, steps: Sequence[Step], folder: Path
 ) -> None:
-    """Let the environment work on ``steps``; an interrupt ends it, and what it gave until then is kept.
+    """Let the environment run ``steps``; an interrupt ends it, and the rows until then are kept.
 
-    All its model calls belong to one session: nobody but the environment knows which problem a call is about.
+    All its model calls belong to one session, since only the environment knows to which problem a call belongs.
     """
     planned = set(steps)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The bundle: the summary of one finished benchmark, made from its columns, and the files that it consists of."""
+"""The bundle: the summary of one finished benchmark, computed from its columns, and its files."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from nemo_evaluator.store.view_rows import TRUNCATED
 
 @dataclass(slots=True)
 class BundleFacts:
-    """What a bundle says besides the numbers.
+    """The facts of a bundle that are not computed from rows.
 
     Attributes:
         name: The benchmark.
-        repeats: How often each problem was to be asked.
+        repeats: The planned answers per problem.
         config: What was run.
         min_coverage: The share of scored rows below which the run is INVALID.
         elapsed: Seconds of all sessions.
@@ -47,7 +47,7 @@ class BundleFacts:
         stopped: Why and how the run ended early, if it did.
         extra_scores: Scores that the benchmark computes over all rows.
         missing_shards: Shards that are not part of a merged run.
-        canaries: What the judges made of a right and a wrong answer, and what that cost.
+        canaries: How the judges graded a right and a wrong answer, and the cost of that.
     """
 
     name: str
@@ -80,7 +80,11 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
 
 
 def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
-    """Write the bundle and its two companions; returns the bundle."""
+    """Write the bundle and its companion files.
+
+    Returns:
+        The bundle.
+    """
     run_id = task.bundle(facts.name, facts.finished).stem
     bundle = kept_calibration(task, build_bundle(columns, facts, run_id))
     store_bundle(task, bundle, columns.digests)
@@ -88,7 +92,7 @@ def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonD
 
 
 def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
-    """The bundle with the calibration of the one before it: that still holds, or is marked as stale."""
+    """Return the bundle with the calibration of the previous one, which is still valid or is marked as stale."""
     earlier_bundles = task.bundles()
     if not earlier_bundles:
         return bundle
@@ -102,12 +106,12 @@ def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
 def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
     """Write the files of a bundle.
 
-    The bundle itself comes last, when all files that it names exist.
+    The bundle itself is written last, when all files that it names exist.
 
     Args:
         task: The files.
         bundle: The document.
-        digests: Checksums of files that are known already.
+        digests: Checksums of files that are already known.
     """
     scores = bundle["benchmark"]["scores"]
     write_json(task.runtime_stats, scores["runtime"])
@@ -118,15 +122,15 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
     bundle[MARK] = SUMS
     path = task.root / f"{bundle['run_id']}.json"
     write_json(path, bundle)
-    for old in task.bundles():
-        if old != path:
-            old.unlink()
+    for old_bundle in task.bundles():
+        if old_bundle != path:
+            old_bundle.unlink()
     files = (task.results, task.trajectories, task.runtime_stats, task.failure_analysis, path)
     record_sums(task.root, files, known=digests)
 
 
 def _benchmark(columns: Columns, facts: BundleFacts) -> JsonDict:
-    """The part of a bundle with the scores."""
+    """Build the part of a bundle with the scores."""
     finish_reasons = columns.finish.counts()
     truncated = sum(finish_reasons[reason] for reason in TRUNCATED)
     unparsed = columns.unparsed.count(1)
@@ -164,16 +168,16 @@ def _benchmark(columns: Columns, facts: BundleFacts) -> JsonDict:
 
 
 def _coverage(columns: Columns) -> float:
-    """The share of the plan that was scored."""
+    """Return the share of the plan that was scored."""
     return columns.scored / columns.planned if columns.planned else 0.0
 
 
 def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) -> list[str]:
-    """Warnings that every report shows with the score."""
+    """Return warnings that every report shows with the score."""
     notes: list[str] = []
-    for how, count in columns.fallbacks.most_common():
+    for kind, count in columns.fallbacks.most_common():
         notes.append(
-            f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({how}); not comparable with judged "
+            f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({kind}); not comparable with judged "
             "scores"
         )
     if tampering is not None:
@@ -191,16 +195,16 @@ def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) ->
 
 
 def _validity(columns: Columns, facts: BundleFacts) -> JsonDict:
-    """VALID, or INVALID with the reasons."""
+    """Return VALID, or INVALID with the reasons."""
     reasons = []
     coverage = _coverage(columns)
     if not columns.planned:
         reasons.append("there were no problems to ask")
     elif coverage < facts.min_coverage:
-        missing = columns.planned - columns.scored
+        unscored = columns.planned - columns.scored
         reasons.append(
             f"coverage {coverage:.1%} is below the minimum of {facts.min_coverage:.0%}: "
-            f"{missing} of {columns.planned} steps not scored{_main_causes(columns)}"
+            f"{unscored} of {columns.planned} steps not scored{_main_causes(columns)}"
         )
     tampering = _tampering_of(columns)
     if tampering is not None and tampering.too_much:
@@ -211,14 +215,14 @@ def _validity(columns: Columns, facts: BundleFacts) -> JsonDict:
 
 
 def _main_causes(columns: Columns) -> str:
-    """The three most frequent causes of failed rows, in parentheses; empty when no row failed."""
+    """Return the three most frequent causes of failed rows, in parentheses; empty if no row failed."""
     failures = ((cause, count) for cause, count in columns.cause.counts().most_common() if cause)
     causes = ", ".join(f"{count} {cause}" for cause, count in islice(failures, 3))
     return f" ({causes})" if causes else ""
 
 
 def _tampering_of(columns: Columns) -> Tampering | None:
-    """The rows that tampered with their own judging; None where there are none."""
+    """Summarise the rows that tampered with their own judging; None if there are none."""
     code = columns.cause.names.get(Cause.TAMPER)
     if code is None:
         return None

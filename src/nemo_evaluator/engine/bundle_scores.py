@@ -1,4 +1,4 @@
-"""The numbers of a bundle: scores with intervals, categories, runtime and failures, each from the columns."""
+"""The numbers of a bundle: scores with intervals, categories, runtime and failures, computed from the columns."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def all_scores(
     stopped: JsonDict | None,
     elapsed: float,
 ) -> JsonDict:
-    """The ``scores`` of a bundle.
+    """Return the ``scores`` of a bundle.
 
     Args:
         columns: The rows.
-        extra_scores: Scores that the benchmark computes over all rows; one of the same name wins.
-        repeats: How often each problem was to be asked.
+        extra_scores: Scores that the benchmark computes over all rows; they override scores of the same name.
+        repeats: The planned answers per problem.
         stopped: How the run ended early; a stop rule widens the intervals.
         elapsed: Seconds of the whole run.
     """
@@ -60,7 +60,7 @@ def all_scores(
 
 
 def scores_by_category(columns: Columns, stopped: JsonDict | None) -> JsonDict:
-    """The score of each category; empty when the problems have none."""
+    """Return the score of each category; empty if the problems have none."""
     if not columns.has_category:
         return {}
     problem, reward = columns.scores()
@@ -75,7 +75,7 @@ def scores_by_category(columns: Columns, stopped: JsonDict | None) -> JsonDict:
 
 
 def headline_bounds(columns: Columns) -> JsonDict | None:
-    """The headline if every row without a score were worth 0, or 1; None for rewards beyond [0, 1]."""
+    """Return the headline if every row without a score counted as 0, or as 1; None for rewards outside [0, 1]."""
     _, reward = columns.scores()
     if len(reward) and (reward.min() < 0 or reward.max() > 1):
         return None
@@ -90,17 +90,17 @@ def headline_bounds(columns: Columns) -> JsonDict | None:
 
 
 def share_of(count: int, total: int) -> float:
-    """``count`` of ``total`` with four decimals; 0 of nothing."""
+    """Return ``count`` divided by ``total`` with four decimals; 0 if the total is 0."""
     return rounded(count / total) if total else 0.0
 
 
 def rounded(value: float) -> float:
-    """A share with four decimals."""
+    """Round a share to four decimals."""
     return round(value, 4)
 
 
 def _clipped(entry: JsonDict, published: JsonDict) -> JsonDict:
-    """A headline that its benchmark publishes clipped to [0, 1]: the bounds are clipped with it."""
+    """Merge a published score, which is clipped to [0, 1], into an entry whose bounds are clipped as well."""
     clipped = dict(entry)
     for key in ("ci_lower", "ci_upper"):
         if entry.get(key) is not None:
@@ -113,7 +113,7 @@ def _codes(labels: Labels) -> Ints:
 
 
 def _runtime(columns: Columns, elapsed: float) -> JsonDict:
-    """What the run took: tokens, time, retries."""
+    """Return tokens, times and retries of the run."""
     steps = columns.scored + columns.failed
     totals = columns.totals
     total_tokens = totals["total_tokens"]
@@ -139,13 +139,13 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
 
 
 def _percentiles(column: array[float]) -> JsonDict:
-    known = np.asarray(column)[~np.isnan(column)]
-    p50, p90, p99 = np.percentile(known, [50, 90, 99]) if len(known) else (0.0, 0.0, 0.0)
+    values = np.asarray(column)[~np.isnan(column)]
+    p50, p90, p99 = np.percentile(values, [50, 90, 99]) if len(values) else (0.0, 0.0, 0.0)
     return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
 
 
 def _failures(columns: Columns) -> JsonDict:
-    """What went wrong, by category, the most frequent first, with examples."""
+    """Return the failures by category, the most frequent first, with examples."""
     steps = columns.scored + columns.failed
     total = sum(columns.failures.values())
     categories = {}

@@ -1,4 +1,4 @@
-"""The numbers of a finished benchmark as columns, gathered in one pass over the journal while the views are written."""
+"""The rows of a finished benchmark as columns, collected in one pass over the journal while the views are written."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ _UNCHECKED: Final = (
 
 @dataclass(slots=True)
 class Labels:
-    """A column of words as small numbers."""
+    """A column of texts, stored as small integers."""
 
-    # A byte a row for as long as there are few words.
+    # One byte per row while there are few distinct texts.
     codes: array[int] = field(default_factory=lambda: array("B"))
     names: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
-        """Append a word."""
+        """Append a text."""
         code = self.names.setdefault(name, len(self.names))
         if code == _BYTE_CODES and self.codes.typecode == "B":
             self.codes = array("i", self.codes)
         self.codes.append(code)
 
     def counts(self) -> Counter[str]:
-        """How often the column has each word."""
+        """Return how often each text occurs."""
         names = list(self.names)
         return Counter({names[code]: count for code, count in Counter(self.codes).items()})
 
 
 @dataclass(slots=True)
 class Columns:
-    """One entry per row in the arrays; ``category``, ``groups`` and ``extra`` have the scored rows alone."""
+    """The columns, with one entry per row; ``category``, ``groups`` and ``extra`` have scored rows only."""
 
     problem: array[int] = field(default_factory=lambda: array("i"))
     repeat: array[int] = field(default_factory=lambda: array("i"))
@@ -84,16 +84,16 @@ class Columns:
     scored: int = 0
     failed: int = 0
     answered: int = 0
-    # How rows were scored that a judge should have scored.
+    # Fallback methods used for rows that a judge should have scored.
     fallbacks: Counter[str] = field(default_factory=Counter)
-    # What agents did to reach their own grading, and in how many rows.
+    # Forbidden actions of agents, and the number of rows with one.
     tripwires: Counter[str] = field(default_factory=Counter)
     tripped: int = 0
     samples: int = 0
-    # Causes of the rows that failed, and flaws of scored ones as well.
+    # Causes of failed rows, and flaws of scored ones.
     failures: Counter[str] = field(default_factory=Counter)
     exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
-    # What the views hold, by path.
+    # Checksums of the views, by path.
     digests: dict[Path, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
 
@@ -106,7 +106,7 @@ class Columns:
             row: Its row in ``results.jsonl``.
 
         Returns:
-            Its failure category, if it has one.
+            Its failure category; None if it has none.
         """
         failed = outcome["status"] == "failed"
         text = row["model_response"]
@@ -145,6 +145,7 @@ class Columns:
         return category or None
 
     def _add_answer(self, answer: JsonDict, tokens: int) -> None:
+        """Add latency, tokens, attempts and cost of an answer."""
         get = answer.get
         totals = self.totals
         self.answered += 1
@@ -159,6 +160,7 @@ class Columns:
         self.cost_usd += get("cost_usd") or 0.0
 
     def _add_failure(self, category: str, answer: JsonDict | None, outcome: JsonDict) -> None:
+        """Count a failure, and keep it as an example if there are few of its category."""
         self.failures[category] += 1
         exemplars = self.exemplars.setdefault(category, [])
         if len(exemplars) >= _EXEMPLARS:
@@ -176,6 +178,7 @@ class Columns:
         )
 
     def _add_scored(self, answer: JsonDict | None, outcome: JsonDict, more: JsonDict) -> None:
+        """Add a scored row's fallback, tripwires, category and rewards of further scorers."""
         self.scored += 1
         details = outcome["scoring_details"]
         if "fallback" in details:
@@ -201,6 +204,7 @@ class Columns:
             self._add_groups(details)
 
     def _add_groups(self, details: JsonDict) -> None:
+        """Add a row to the breakdowns, dropping those whose values are long, of another type or too many."""
         if self.scored == 1:
             self.groups = {
                 key: Labels()
@@ -217,7 +221,7 @@ class Columns:
                 labels.add(str(value))
 
     def scores(self) -> tuple[Ints, Floats]:
-        """Problem and reward of each scored row."""
+        """Return the problem and the reward of each scored row."""
         problem = np.asarray(self.problem)
         reward = np.asarray(self.reward)
         scored = ~np.isnan(reward)
@@ -226,7 +230,7 @@ class Columns:
         return problem[scored], reward[scored]
 
     def written(self) -> WrittenRows:
-        """The rows for the check of the run, without the columns that it does not read."""
+        """Return the rows for the check of the run, without the columns that it does not read."""
         absent: Any = None
         table = RowTable(
             None,

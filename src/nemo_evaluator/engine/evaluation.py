@@ -1,4 +1,4 @@
-"""One benchmark from its parts: plan, resume, loop, views, bundle."""
+"""Runs one benchmark: plan, resume, loop, views, bundle."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from nemo_evaluator.store.lock import folder_lock
 if TYPE_CHECKING:
     from nemo_evaluator.runs.row_table import WrittenRows
 
-# How many steps are announced to the environment at a time.
+# Number of steps announced to the environment at a time.
 _ANNOUNCED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A benchmark that has ended, one way or another.
+    """A benchmark that has ended.
 
     Attributes:
         bundle: Its summary.
-        halt: Why it ended before its plan did, if so.
+        halt: Why it ended early, if it did.
         reuse: What was reused of earlier sessions.
         task: Its files.
-        kept: Whether there was nothing to do: the files are those of an earlier session.
-        written: Its rows, for whoever would read them again at once.
+        kept: Whether there was nothing to do, so that the files of an earlier session were kept.
+        written: Its rows, for callers that need them immediately.
     """
 
     bundle: JsonDict
@@ -58,11 +58,11 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
     """Run one benchmark.
 
     Args:
-        job: The benchmark and all that it needs.
+        job: The benchmark and everything it needs.
         pool: Runs the steps in other processes; None for this one.
 
     Raises:
-        NelError: When nothing at all could be measured.
+        NelError: If nothing at all could be measured.
     """
     task = TaskPaths(job.task_dir)
     if isinstance(job.environment, RunsFirst):
@@ -82,7 +82,7 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
 
 
 async def _plan(job: Evaluation) -> Plan:
-    """The steps of a benchmark, up to where the stop rule of an earlier run ended them."""
+    """Return the steps of a benchmark, up to where the stop rule of an earlier run ended them."""
     plan = make_plan(
         await job.environment.dataset_size(),
         repeats=job.repeats,
@@ -92,14 +92,14 @@ async def _plan(job: Evaluation) -> Plan:
         problem_range=job.problem_range,
         only=await chosen_problems(job.environment, job.only),
     )
-    before = job.stopped_before
-    if before is not None and before.get("kind") == HaltKind.RULE:
-        return plan.first(before["rule"]["problems"])
+    earlier_stop = job.stopped_before
+    if earlier_stop is not None and earlier_stop.get("kind") == HaltKind.RULE:
+        return plan.first(earlier_stop["rule"]["problems"])
     return plan
 
 
 async def _run(session: Session, pool: WorkerPool | None) -> Finished:
-    """Resume, run the steps that are left, and summarise."""
+    """Resume, run the remaining steps, and summarise."""
     job = session.job
     plan = session.plan
     mark_rows_old(session.task)
@@ -135,7 +135,7 @@ async def _run(session: Session, pool: WorkerPool | None) -> Finished:
 
 
 def _unchanged_bundle(session: Session, reuse: ReusePlan) -> JsonDict | None:
-    """The bundle of an earlier session, where this one would only repeat it."""
+    """Return the bundle of an earlier session if this one would only repeat it; otherwise None."""
     job = session.job
     has_stop_rule = job.stop_rule or job.stopped_before or session.history.looked_at
     has_extra_scores = job.aggregate or session.context.verifier.sums_up
@@ -148,12 +148,12 @@ def _unchanged_bundle(session: Session, reuse: ReusePlan) -> JsonDict | None:
     bundle = kept_bundle(session.task, config)
     if bundle is None:
         return None
-    # The file tells of the session that wrote it; whoever asked is told of this one.
+    # The file describes the session that wrote it; the caller gets the facts of this session.
     return bundle | {"config": config}
 
 
 async def _run_steps(session: Session, pool: WorkerPool | None) -> None:
-    """Run the steps that are left: on workers elsewhere, by the benchmark itself, or in the loop of this process."""
+    """Run the remaining steps: on remote workers, by the benchmark itself, or in the loop of this process."""
     job = session.job
     context = session.context
     todo = context.reuse.todo(session.plan)
@@ -186,7 +186,7 @@ async def _run_steps(session: Session, pool: WorkerPool | None) -> None:
 
 
 def _announced(steps: Iterator[Step], environment: EvalEnvironment) -> Iterator[Step]:
-    """The steps; ``expect`` announces some at a time to the environment, beforehand."""
+    """Yield the steps, announcing a group of them at a time to the environment beforehand."""
     while True:
         announced = list(islice(steps, _ANNOUNCED))
         if not announced:
@@ -197,7 +197,7 @@ def _announced(steps: Iterator[Step], environment: EvalEnvironment) -> Iterator[
 
 def _summarise(session: Session, reuse: ReusePlan) -> Finished:
     """Write the views and the bundle from the journal."""
-    # Here, with all of the statistics: a run that has nothing to do ends without them.
+    # Imported here, because a run that has nothing to do does not need the statistics.
     from nemo_evaluator.engine.bundle import BundleFacts, write_bundle  # noqa: PLC0415
     from nemo_evaluator.engine.views import write_views  # noqa: PLC0415
 
@@ -205,7 +205,7 @@ def _summarise(session: Session, reuse: ReusePlan) -> Finished:
     context = session.context
     plan = session.plan
     if session.stopped_by_rule and context.stop is not None:
-        # Answers that were under way when the rule stopped the run stay in the journal, and out of the score.
+        # Answers in flight when the rule stopped the run stay in the journal, but do not count.
         plan = plan.first(context.stop.problems)
     columns = write_views(
         session.task,
@@ -227,7 +227,7 @@ def _summarise(session: Session, reuse: ReusePlan) -> Finished:
         stopped=session.stop_facts(),
         canaries=session.canaries,
     )
-    # The statistics are the peak of a run's memory, and read no journal.
+    # Released, because the statistics need the most memory of a run, and do not read the journal.
     context.index.release()
     if columns.scored:
         aggregate = job.aggregate or context.verifier.aggregate

@@ -1,4 +1,4 @@
-"""The loop: as many steps at work as there are slots, nothing created ahead of time."""
+"""The loop: runs as many steps concurrently as there are slots, creating none ahead of time."""
 
 import asyncio
 import time
@@ -13,12 +13,12 @@ from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.tally import Tally
 
-# Steps that wait (back-off) give their slot away; this bounds how many may wait at once.
+# Steps that wait (back-off) release their slot; this limits how many may wait at once.
 _WAITING_PER_SLOT: Final = 3
 
 
 class Loop:
-    """Runs every step, or stops when ``halt`` is set. An exception that is not a step's own outcome ends the run."""
+    """Runs every step, or stops once ``halt`` is set. An exception that is not the outcome of a step ends the run."""
 
     def __init__(
         self,
@@ -32,17 +32,17 @@ class Loop:
         waiting: int = 0,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make a loop.
+        """Create a loop.
 
         Args:
             steps: The steps, which are taken one by one.
             work: Runs a step.
-            max_concurrent: How many steps are at work at once at most.
-            halt: The stop of the run.
+            max_concurrent: The maximum number of steps that run at once.
+            halt: The early stop of the run.
             tally: Counts the steps in flight.
             before_step: Awaited before a step is started.
-            waiting: How many steps at least may wait at once (back-off, batches), besides those at work.
-            clear: Takes back what ``work`` leaves in the context of its task.
+            waiting: How many steps may at least wait at once (back-off, batches), besides those running.
+            clear: Resets what ``work`` sets in the context of its task.
         """
         self._steps = steps
         self._work = work
@@ -58,7 +58,7 @@ class Loop:
         self._asking = False
 
     async def run(self) -> None:
-        """Until all steps have ended, or those in flight have had the time that ``halt`` leaves them."""
+        """Run until all steps have ended, or those in flight have used the time that ``halt`` grants them."""
         producer = asyncio.create_task(self._produce())
         stopper = asyncio.create_task(self._halt.wait())
         try:
@@ -67,8 +67,8 @@ class Loop:
                 producer.cancel()
                 with suppress(asyncio.CancelledError):
                     await producer
-                asked = time.monotonic()
-                while self._running and time.monotonic() - asked < self._halt.drain:
+                requested_at = time.monotonic()
+                while self._running and time.monotonic() - requested_at < self._halt.drain:
                     await asyncio.wait(self._running, timeout=0.1)
         finally:
             tasks = (producer, stopper, *self._running)
@@ -80,7 +80,7 @@ class Loop:
             raise error
 
     async def _produce(self) -> None:
-        """A task for each step that finds a slot, as long as not too many wait."""
+        """Start a task for each step once a slot is free, unless too many steps are waiting."""
         current_slots.set(self._slots)
         while True:
             if self._before_step is not None:
@@ -105,9 +105,9 @@ class Loop:
             await asyncio.wait(self._running)
 
     async def _run_some(self, first: Step) -> None:
-        """A step, and further ones as long as nobody else wants the slot: a task for each would cost more.
+        """Run a step, and further ones while no other task needs the slot, because a task for each step costs more.
 
-        What a solver sets in the context ends with its step: the next one then gets a task, and a context, of its own.
+        If a solver changes the context, the next step gets a task, and thereby a context, of its own.
         """
         step: Step | None = first
         self._tally.in_flight += 1
@@ -128,7 +128,7 @@ class Loop:
                 else:
                     step = None
                 if step is not None:
-                    # The journal is written in between: nothing new is asked while an answer is only in memory.
+                    # Lets the journal be written, so that no request is sent while an answer is only in memory.
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             raise
@@ -143,7 +143,7 @@ class Loop:
         self._running.discard(task)
         self._fewer.set()
         if not task.cancelled():
-            task.exception()  # Marks it as seen; ``_run_some`` has handed it to ``halt``.
+            task.exception()  # Marks it as retrieved; ``_run_some`` has passed it to ``halt``.
 
 
 def _equal(before: Context, after: Context) -> bool:
@@ -166,39 +166,43 @@ class Deadlines:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def within(self, call: Awaitable[T]) -> T:
-        """What ``call`` returns. Raises TimeoutError when the limit is over; a task is here once at a time."""
+        """Await ``call`` within the time limit. A task may be in here only once at a time.
+
+        Raises:
+            TimeoutError: If the limit is exceeded.
+        """
         loop = self._loop
         if loop is None:
             loop = asyncio.get_running_loop()
             self._loop = loop
         task = asyncio.current_task(loop)
         assert task is not None
-        asked = task.cancelling()
-        end = loop.time() + self._limit
-        self._ends[task] = end
+        cancellations_before = task.cancelling()
+        deadline = loop.time() + self._limit
+        self._ends[task] = deadline
         if self._timer is None:
-            self._timer = loop.call_at(end, self._ring, loop)
+            self._timer = loop.call_at(deadline, self._ring, loop)
         try:
             return await call
         except asyncio.CancelledError as error:
             if task not in self._late:
                 raise
             self._late.discard(task)
-            if task.uncancel() <= asked:
+            if task.uncancel() <= cancellations_before:
                 raise TimeoutError from error
             raise
         finally:
             self._ends.pop(task, None)
             if task in self._late:
-                # It ended otherwise at the last moment.
+                # The call ended by itself at the last moment.
                 self._late.discard(task)
                 task.uncancel()
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
-        for task, end in list(self._ends.items()):
-            if end > loop.time():
-                self._timer = loop.call_at(end, self._ring, loop)
+        for task, deadline in list(self._ends.items()):
+            if deadline > loop.time():
+                self._timer = loop.call_at(deadline, self._ring, loop)
                 return
             del self._ends[task]
             self._late.add(task)

@@ -1,4 +1,4 @@
-"""Shards back into one: what one run would have written. The shards themselves are not touched."""
+"""Merges shards into what a single run would have written. The shards themselves are not changed."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -24,17 +24,26 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous
 from nemo_evaluator.store.lock import folder_lock
 
-# Scores that follow from the rows alone.
+# Prefixes of scores that can be computed from the rows alone.
 _FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "scorer:", *NOT_SCORES)
-# Further scores over all rows: from the task folder of a shard and the merged results.
+# Computes aggregate scores from the task folder of a shard and the merged results.
 Aggregate = Callable[[Path, Path], JsonDict]
 
 
 def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDict]:
-    """Merge every benchmark found under ``root/shard_*/``; returns the merged bundles.
+    """Merge every benchmark found under ``root/shard_*/``.
 
-    Merging again gives the same files. Missing shards are named in the bundle's validity. Raises UsageError, before
-    anything is written, when a shard has not ended or when shards were run with different settings.
+    Merging again produces the same files. Missing shards are named in the bundle's validity.
+
+    Args:
+        root: The folder of the run.
+        aggregate: Computes the scores that need all rows.
+
+    Returns:
+        The merged bundles.
+
+    Raises:
+        UsageError: Before anything is written, if a shard has not ended or shards have different settings.
     """
     tasks = find_shards(root)
     for shards in tasks.values():
@@ -48,6 +57,7 @@ def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDic
 def _merge_task(
     task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggregate | None
 ) -> JsonDict:
+    """Merge the shards of one benchmark in a staging folder, then move the files into place."""
     config = shards[0].config
     plan = make_plan(
         config["shuffle"]["ds_full_size"],
@@ -64,12 +74,12 @@ def _merge_task(
             facts.extra_scores = aggregate(shards[0].folder, staging.results)
         run_id = task.bundle(facts.name, facts.finished).stem
         bundle = kept_calibration(task, build_bundle(columns, facts, run_id))
-        lost = _lost_scores(shards, facts.extra_scores)
-        if lost:
-            bundle["scores_not_merged"] = lost
+        lost_scores = _lost_scores(shards, facts.extra_scores)
+        if lost_scores:
+            bundle["scores_not_merged"] = lost_scores
         # From here on there are only renames, and no bundle until all files that it names are in place.
-        for old in task.bundles():
-            old.unlink()
+        for old_bundle in task.bundles():
+            old_bundle.unlink()
         for path in (staging.journal, staging.results, staging.trajectories, staging.traffic):
             if path.exists():
                 path.replace(task.root / path.name)
@@ -82,7 +92,7 @@ def _merge_task(
 
 
 def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
-    """What the merged bundle says besides the numbers."""
+    """Return the facts of the merged bundle that are not computed from rows."""
     config: JsonDict = {}
     for key, value in shards[0].config.items():
         if key not in ("shard", "shard_range", "resumed"):
@@ -101,7 +111,7 @@ def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
 
 
 def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -> Columns:
-    """Write journal, traffic and views of all shards into the staging folder."""
+    """Write journal, traffic and views of all shards to the staging folder."""
     gathering = Gathering(plan)
     for shard in shards:
         gathering.add(shard.folder)
@@ -109,10 +119,10 @@ def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -
     traffic_files = [TaskPaths(shard.folder).traffic for shard in shards]
     traffic_files = [path for path in traffic_files if path.is_file()]
     if traffic_files:
-        with staging.traffic.open("wb") as out:
+        with staging.traffic.open("wb") as merged_file:
             for path in traffic_files:
                 with path.open("rb") as source:
-                    shutil.copyfileobj(source, out)
+                    shutil.copyfileobj(source, merged_file)
     full = shards[0].config.get("rows") == "full"
     journal = Journal(staging.journal)
     try:
@@ -122,10 +132,10 @@ def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -
 
 
 def _staging_folder(task: TaskPaths) -> Path:
-    """Make an empty folder in the benchmark's, where the merged files are written.
+    """Create an empty folder inside the benchmark's folder for the merged files.
 
-    An unsharded run in the benchmark's folder is moved to ``previous/`` first, as a new run would do. If an earlier
-    merge was killed here, the files in the way are its own.
+    An unsharded run in the benchmark's folder is moved to ``previous/`` first, as a new run would do. After a merge that
+    was killed, the files in the folder are its own.
     """
     staging = task.root / ".merging"
     if not staging.exists():
@@ -139,7 +149,7 @@ def _staging_folder(task: TaskPaths) -> Path:
 
 
 def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
-    """Scores of the shards that do not follow from the rows, and could not be computed over all of them."""
+    """Return the scores of shards that cannot be computed from the rows and were not aggregated over all rows."""
     names: set[str] = set()
     for shard in shards:
         names.update(shard.benchmark["scores"])

@@ -1,4 +1,4 @@
-"""The records of several journals as one: of every step the pair that its shard shows, each line as it was written."""
+"""Merges the records of several journals: for each step the answer and outcome of one shard, copied unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN
 from nemo_evaluator.store.sealed import Damage, scan_records
 
-# How far a shard got with a step.
+# The progress of a shard with a step.
 _NOTHING: Final = 0
 _ANSWERED: Final = 1
 _FAILED: Final = 2
@@ -29,13 +29,13 @@ _BUFFER: Final = 1 << 20
 
 
 class ShardJournal:
-    """Where in one shard's journal the records are that count: two offsets and a byte a step.
+    """The positions of the valid records in one shard's journal: two offsets and one byte per step.
 
     Attributes:
         path: The journal.
         answers: The offset of each step's answer.
         outcomes: The offset of each step's outcome.
-        reached: How far the shard got with each step.
+        reached: The shard's progress with each step.
         others: The offsets of all other records.
     """
 
@@ -47,7 +47,7 @@ class ShardJournal:
             plan: The steps of the whole benchmark.
 
         Raises:
-            UsageError: When records are damaged.
+            UsageError: If records are damaged.
         """
         self.path = TaskPaths(folder).journal
         self.others = array("q")
@@ -56,7 +56,7 @@ class ShardJournal:
         # Where the last session begins.
         self._session_at = 0
         size = plan.dataset_size * plan.repeats
-        # Numbers of arrays are set one by one in a fraction of the time that those of numpy take.
+        # Setting single items of an array is several times faster than of a numpy array.
         answers = array("q", [_NONE]) * size
         outcomes = array("q", [_NONE]) * size
         reached = bytearray(size)
@@ -78,36 +78,36 @@ class ShardJournal:
                     self._sessions += 1
                     self._session_at = offset
                 continue
-            at = self._number(record)
-            if at is None:
+            step_number = self._number(record)
+            if step_number is None:
                 continue
             if kind == ANSWER:
                 # A newer answer has no verdict yet, whatever an older one got.
-                answers[at] = offset
-                outcomes[at] = _NONE
-                reached[at] = _ANSWERED
+                answers[step_number] = offset
+                outcomes[step_number] = _NONE
+                reached[step_number] = _ANSWERED
                 continue
-            if "problem_hash" in record and answers[at] < self._session_at:
-                # It carries its own question: asked anew in this session, and never answered.
-                answers[at] = _NONE
-            outcomes[at] = offset
-            reached[at] = _SCORED if record["status"] == "scored" else _FAILED
+            if "problem_hash" in record and answers[step_number] < self._session_at:
+                # The outcome contains its problem, so the step was retried in this session without getting an answer.
+                answers[step_number] = _NONE
+            outcomes[step_number] = offset
+            reached[step_number] = _SCORED if record["status"] == "scored" else _FAILED
         if damage:
             hint = "finish that shard with --resume, which runs the sample again, then merge again"
             raise UsageError(f"{damage[0]} ({len(damage)} in all)", hint=hint)
 
     def _forget_replaced(self, folder: Path) -> None:
-        """Leave out what the last session of a resumed shard would not reuse: its rows say what counts."""
-        shown = np.zeros(len(self.reached), dtype=bool)
+        """Drop what the last session of a resumed shard did not reuse, according to the rows it wrote."""
+        has_row = np.zeros(len(self.reached), dtype=bool)
         for row in read_rows(TaskPaths(folder).results):
-            at = self._number(row.data)
-            if at is not None:
-                shown[at] = True
-        fresh = (self.reached == _ANSWERED) & (self.answers >= self._session_at)
-        self.reached[~(shown | fresh)] = _NOTHING
+            step_number = self._number(row.data)
+            if step_number is not None:
+                has_row[step_number] = True
+        newly_answered = (self.reached == _ANSWERED) & (self.answers >= self._session_at)
+        self.reached[~(has_row | newly_answered)] = _NOTHING
 
     def _number(self, record: JsonDict) -> int | None:
-        """The number of a record's step; None when it is not in the plan."""
+        """Return the number of a record's step; None if it is not in the plan."""
         problem = record["problem_idx"]
         repeat = record["repeat"]
         if problem >= self._plan.dataset_size or repeat >= self._plan.repeats:
@@ -116,9 +116,9 @@ class ShardJournal:
 
 
 class Gathering:
-    """Collects the shards of a benchmark one after another, then writes their records as one journal.
+    """Collects the shards of a benchmark one after another, then writes their records to one journal.
 
-    A step that several shards hold is taken from the one that got furthest with it, of equals from the first.
+    A step that is in several shards is taken from the one with the most progress; if equal, from the first.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -141,31 +141,35 @@ class Gathering:
         self._journals.append((shard.path, shard.others))
 
     def write(self, target: Path) -> StepIndex:
-        """Write the journal; returns where its records are."""
+        """Write the merged journal.
+
+        Returns:
+            The index of its records.
+        """
         index = StepIndex(self._plan.dataset_size, self._plan.repeats)
-        with target.open("wb", buffering=_BUFFER) as out:
-            for number, (path, others) in enumerate(self._journals):
+        with target.open("wb", buffering=_BUFFER) as merged_file:
+            for shard_number, (path, other_offsets) in enumerate(self._journals):
                 with path.open("rb", buffering=_BUFFER) as source:
-                    for kind, at, offset in self._lines(number, others):
+                    for kind, step_number, offset in self._lines(shard_number, other_offsets):
                         source.seek(offset)
-                        position = out.tell()
-                        out.write(source.readline())
+                        position = merged_file.tell()
+                        merged_file.write(source.readline())
                         if kind == RUN:
                             continue
-                        problem, repeat = divmod(at, self._plan.repeats)
+                        problem, repeat = divmod(step_number, self._plan.repeats)
                         if kind == ANSWER:
                             index.set_answer(Step(problem, repeat), position)
                         else:
                             index.set_outcome(Step(problem, repeat), position)
-            out.flush()
-            os.fsync(out.fileno())
+            merged_file.flush()
+            os.fsync(merged_file.fileno())
         return index
 
     def _lines(self, number: int, others: array[int]) -> Iterator[tuple[str, int, int]]:
-        """The records to copy from one shard, in the order of its journal: kind, step number, offset."""
-        mine = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
-        answered = mine[self._answers[mine] != _NONE]
-        settled = mine[self._outcomes[mine] != _NONE]
+        """Yield the records to copy from one shard, in the order of its journal: kind, step number, offset."""
+        own_steps = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
+        answered = own_steps[self._answers[own_steps] != _NONE]
+        settled = own_steps[self._outcomes[own_steps] != _NONE]
         offsets = np.concatenate(
             [self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)]
         )

@@ -1,7 +1,7 @@
-"""A stop rule sees the answers in the order of the plan, not in the order in which they happen to arrive.
+"""Shows answers to a stop rule in the order of the plan, not in the order in which they arrive.
 
-Fast answers are not like slow ones; a rule that looked at arrivals would be fooled by latency. So what a rule ends
-is the plan: the problems up to the one that settled it are the run, however many others were under way.
+Fast answers differ from slow ones, so a rule that used the order of arrival would be biased by latency. The rule
+therefore shortens the plan: only the problems up to the one that settled it count, even if others were in progress.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ _ROUNDS: Final = 2
 
 
 class OrderedStop:
-    """Holds results back until every step before them in the plan has ended; memory is that of the steps at work.
+    """Holds results back until every earlier step in the plan has ended; memory is limited by the steps in progress.
 
-    A slow step keeps the rule waiting. So that not all of the benchmark is asked meanwhile, no step is started while
-    as many results are held back as two rounds of ``max_concurrent`` bring.
+    A slow step delays the rule. To limit the requests sent meanwhile, no step is started while two rounds of
+    ``max_concurrent`` results are held back.
     """
 
     def __init__(self, rule: StopRule, plan: Plan, max_concurrent: int) -> None:
+        """Create the queue.
+
+        Args:
+            rule: The stop rule.
+            plan: The steps.
+            max_concurrent: The concurrency of the benchmark.
+        """
         self._rule = rule
         self._repeats = plan.repeats
-        # How many results of this session may be held back, and are.
+        # The maximum and the current number of results of this session that are held back.
         self._most_held = _ROUNDS * max_concurrent
         self._held = 0
         self._moved = asyncio.Event()
@@ -39,11 +46,11 @@ class OrderedStop:
         self._next = next(self._steps, None)
         self._early: dict[Step, tuple[str, float | None, bool]] = {}
         self._answers: list[float | None] = []
-        # How many problems of the plan the rule has taken.
+        # The number of problems that the rule has seen.
         self.problems = 0
 
     async def room(self) -> None:
-        """Until a further step may be started: the one that all of them wait for is at work, or will have ended."""
+        """Wait until a further step may be started."""
         while self.full:
             self._moved.clear()
             await self._moved.wait()
@@ -56,16 +63,16 @@ class OrderedStop:
     def ended(
         self, step: Step, problem: str, reward: float | None, *, fresh: bool = True
     ) -> str | None:
-        """Take the result of a step, and show the rule all results whose turn it is.
+        """Add the result of a step, and show the rule all results that are now in order.
 
         Args:
             step: The step.
             problem: The hash of its problem.
-            reward: Its reward; None when it failed.
-            fresh: Whether it is a result of this session; one of an earlier session costs nothing to hold back.
+            reward: Its reward; None if it failed.
+            fresh: Whether it is a result of this session; only these are limited in number.
 
         Returns:
-            The reason to stop, once there is one.
+            The reason to stop; None while there is none.
         """
         if self._rule.reason is not None:
             return self._rule.reason
@@ -87,7 +94,7 @@ class OrderedStop:
 
 
 def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> JsonDict:
-    """Count the answers beyond the first ``used`` problems: they were under way when the rule stopped the run."""
+    """Count the answers beyond the first ``used`` problems, which were in progress when the rule stopped the run."""
     answers = 0
     tokens = 0
     cost_usd = 0.0

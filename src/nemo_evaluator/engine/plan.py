@@ -1,4 +1,4 @@
-"""What runs, in which order. Dataset size, shuffle seed, limit, shard and repeats give a stream of steps."""
+"""The plan of a run: dataset size, shuffle seed, limit, shard and repeats determine a sequence of steps."""
 
 import random
 from array import array
@@ -13,7 +13,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import problem_hash
 
-# What is done with a step that an earlier run has begun.
+# Decisions about a step that an earlier run has started.
 ASK: Final = 0
 VERIFY: Final = 1
 REUSE: Final = 2
@@ -21,19 +21,20 @@ REUSE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part ``index`` of ``total``."""
+    """Part ``index`` of ``total`` parts of a run."""
 
     index: int
     total: int
 
     def __post_init__(self) -> None:
+        """Raise UsageError if the index is out of range."""
         if self.total < 1 or not 0 <= self.index < self.total:
             raise UsageError(
                 f"shard {self.index} of {self.total} does not exist", hint="shards count from 0"
             )
 
     def bounds(self, size: int) -> tuple[int, int]:
-        """The slice of ``size`` items that is this shard's: the first ``size % total`` shards get one more."""
+        """Return the slice of ``size`` items in this shard; the first ``size % total`` shards get one more."""
         base, extra = divmod(size, self.total)
         start = self.index * base + min(self.index, extra)
         return start, start + base + (1 if self.index < extra else 0)
@@ -41,7 +42,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The problems of one run, in order, and how often each is asked."""
+    """The problems of one run, in order, and the number of repeats."""
 
     dataset_size: int
     problems: Sequence[int]
@@ -53,15 +54,16 @@ class Plan:
     only: Sequence[int] | None = None
 
     def __len__(self) -> int:
+        """Return the number of steps."""
         return len(self.problems) * self.repeats
 
     def first(self, problems: int) -> Self:
-        """The same plan, ended after so many problems."""
+        """Return the plan shortened to its first problems."""
         return replace(self, problems=self.problems[:problems])
 
     @property
     def selection(self) -> str:
-        """Which problems these are, in words; empty when they are all."""
+        """Describes which problems were selected; empty if all were."""
         if self.selected >= self.dataset_size:
             return ""
         if not self.shuffled:
@@ -69,13 +71,13 @@ class Plan:
         return f"{self.selected} of {self.dataset_size:,} problems, drawn at random (shuffle_seed {self.shuffle_seed})"
 
     def steps(self, start: int = 0) -> Iterator[Step]:
-        """Every step from a problem of the plan on, repeats of a problem one after another."""
+        """Yield the steps from a position in the plan on, all repeats of a problem one after another."""
         for problem in self.problems[start:] if start else self.problems:
             for repeat in range(self.repeats):
                 yield Step(problem, repeat)
 
     def describe(self) -> JsonDict:
-        """The facts that the bundle's config records."""
+        """Return the facts that the bundle's config records."""
         facts: JsonDict = {
             "shuffle_seed": self.shuffle_seed,
             "shuffle": {
@@ -105,7 +107,20 @@ def make_plan(
     problem_range: tuple[int, int] | None = None,
     only: Sequence[int] | None = None,
 ) -> Plan:
-    """Choose the problems. A range or a list bypasses shuffling; ``problem_idx`` is always the dataset's own index."""
+    """Choose the problems.
+
+    Args:
+        dataset_size: The number of problems of the dataset.
+        repeats: Answers per problem.
+        max_problems: The maximum number of problems.
+        shuffle_seed: The seed for shuffling; None for no shuffling.
+        shard: The part to run.
+        problem_range: The first problem, and the one after the last; disables shuffling.
+        only: The indices to run; disables shuffling.
+
+    Raises:
+        UsageError: If the dataset size or the repeats are invalid.
+    """
     if dataset_size < 0:
         raise UsageError(f"the environment says it has {dataset_size} problems")
     if repeats < 1:
@@ -118,9 +133,9 @@ def make_plan(
         order = range(max(0, problem_range[0]), min(dataset_size, problem_range[1]))
     elif shuffled:
         # The same order as that of a shuffled list, in a fifth of its memory.
-        mixed = array("q", range(dataset_size))
-        random.Random(shuffle_seed).shuffle(mixed)
-        order = mixed
+        shuffled_indices = array("q", range(dataset_size))
+        random.Random(shuffle_seed).shuffle(shuffled_indices)
+        order = shuffled_indices
     else:
         order = range(dataset_size)
     if max_problems is not None:
@@ -143,25 +158,25 @@ def make_plan(
 
 @dataclass(slots=True)
 class ReusePlan:
-    """The decision for every step of a plan, one byte each, and the counts by reason."""
+    """The decision for every step of a plan, one byte each, and the number of steps by reason."""
 
     repeats: int
     decisions: bytearray
     reasons: Counter[str] = field(default_factory=Counter)
 
     def decision(self, step: Step) -> int:
-        """ASK, VERIFY or REUSE."""
+        """Return ASK, VERIFY or REUSE for a step."""
         return self.decisions[step.problem_idx * self.repeats + step.repeat]
 
     def todo(self, plan: Plan) -> Iterator[Step]:
-        """The steps that still need work."""
+        """Yield the steps that still need work."""
         for problem in plan.problems:
             for repeat in range(self.repeats):
                 if self.decisions[problem * self.repeats + repeat] != REUSE:
                     yield Step(problem, repeat)
 
     def count(self, decision: int, plan: Plan) -> int:
-        """How many steps of the plan have a decision."""
+        """Return how many steps of the plan have a decision."""
         if len(plan) == len(self.decisions):
             return self.decisions.count(decision)
         return sum(1 for step in plan.steps() if self.decision(step) == decision)
@@ -170,9 +185,9 @@ class ReusePlan:
 async def chosen_problems(
     environment: EvalEnvironment, only: Sequence[int | str] | None
 ) -> list[int] | None:
-    """The indices that ``only`` names, each once, in the order of the dataset.
+    """Return the indices that ``only`` names, without duplicates, in the order of the dataset.
 
-    A hash is looked for in the whole dataset, which is therefore read once.
+    To find hashes, the whole dataset is read once.
 
     Raises:
         UsageError: For an index or a hash that matches no problem.
@@ -181,11 +196,11 @@ async def chosen_problems(
         return None
     size = await environment.dataset_size()
     indices = {entry for entry in only if isinstance(entry, int)}
-    beyond = sorted(index for index in indices if index >= size)
-    if beyond:
+    out_of_range = sorted(index for index in indices if index >= size)
+    if out_of_range:
         hint = f"indices go from 0 to {size - 1}" if size else "is the dataset empty?"
         raise UsageError(
-            f"{environment.name} has {counted(size, 'problem')}: there is no number {beyond[0]}",
+            f"{environment.name} has {counted(size, 'problem')}: there is no number {out_of_range[0]}",
             hint=hint,
         )
     prefixes = [entry for entry in only if isinstance(entry, str)]
@@ -194,15 +209,15 @@ async def chosen_problems(
         matched = set()
         for index in range(size):
             digest = problem_hash(await environment.seed(index))
-            fitting = [prefix for prefix in prefixes if digest.startswith(prefix)]
-            if fitting:
-                matched.update(fitting)
+            matching = [prefix for prefix in prefixes if digest.startswith(prefix)]
+            if matching:
+                matched.update(matching)
                 indices.add(index)
-        missing = [prefix for prefix in prefixes if prefix not in matched]
-        if missing:
+        unmatched = [prefix for prefix in prefixes if prefix not in matched]
+        if unmatched:
             hint = "each row of results.jsonl has a problem_hash; for one benchmark of several: benchmarks[N].only"
             raise UsageError(
-                f"no problem of {environment.name} has a hash that begins with {missing[0]}",
+                f"no problem of {environment.name} has a hash that begins with {unmatched[0]}",
                 hint=hint,
             )
     return sorted(indices)

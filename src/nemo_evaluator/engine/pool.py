@@ -1,7 +1,7 @@
-"""Steps that run in other processes: they are leased from one queue, and what comes back goes into one journal.
+"""Runs steps in other processes: they are leased from one queue, and their records are written to one journal.
 
-A worker holds a few steps at a time. When it is lost, its steps go back to the queue; answers that have arrived are
-in the journal by then, and only verified again.
+A worker holds a few steps at a time. If it is lost, its steps return to the queue; answers that have arrived are
+already in the journal, and are only verified again.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
-# How often somebody who waits looks whether the run was stopped.
+# Seconds between checks whether the run was stopped, while waiting.
 LOOK: Final = 0.25
 _SPENT: Final = ("usd", "tokens", "requests")
 
@@ -31,7 +31,7 @@ class Lease(NamedTuple):
 
 
 class Halted(NamedTuple):
-    """A stop as it travels between processes."""
+    """A stop, in a form that can be sent between processes."""
 
     kind: HaltKind
     reason: str
@@ -40,7 +40,7 @@ class Halted(NamedTuple):
 
     @classmethod
     def of(cls, halt: Halt) -> Self | None:
-        """The stop that was asked for; None when there was none."""
+        """Return the stop in this form; None if no stop was requested."""
         if halt.kind is not None:
             return cls(halt.kind, halt.reason, halt.error, halt.drain)
         return None
@@ -48,7 +48,15 @@ class Halted(NamedTuple):
 
 @dataclass(slots=True)
 class Reply:
-    """What a worker has done since it was last asked. ``spent`` is what each budget was charged in all."""
+    """What a worker has done since the last exchange.
+
+    Attributes:
+        records: Records for the journal.
+        traffic: Entries for the traffic log.
+        ended: The steps that have ended.
+        spent: The total charged to each budget so far.
+        halted: The stop that the worker requested, if any.
+    """
 
     records: list[JsonDict] = field(default_factory=list)
     traffic: list[JsonDict] = field(default_factory=list)
@@ -58,21 +66,27 @@ class Reply:
 
 
 def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
-    """What a budget was charged between two looks at it."""
+    """Return what a budget was charged between two readings."""
     return {key: now[key] - before.get(key, 0) for key in _SPENT}
 
 
 class StepQueue:
-    """The queue of a benchmark and the only writer of its journal, while others run its steps."""
+    """The queue of a benchmark whose steps run elsewhere, and the only writer of its journal."""
 
     def __init__(self, context: StepContext, steps: Iterator[Step]) -> None:
+        """Create the queue.
+
+        Args:
+            context: The shared state of the benchmark.
+            steps: The steps to run.
+        """
         self._ctx = context
         self._steps = steps
         self._budgets = context.job.budgets
         self.max_concurrent = context.job.max_concurrent
         self.halt = context.halt
         self.fingerprints = context.prints.parts
-        # Steps of lost workers, which go out first; and how many steps workers hold.
+        # Steps of lost workers, which are leased first, and the number of leased steps.
         self._returned: deque[Step] = deque()
         self._out = 0
         self.ended = 0
@@ -86,8 +100,8 @@ class StepQueue:
         """Lease steps to a worker.
 
         Args:
-            most: How many at most.
-            wait: Wait until there is one. An empty list then means that there will be no more: all have ended.
+            most: The maximum number.
+            wait: Wait until there is one. An empty list then means that all steps have ended.
         """
         while True:
             leases = await self._available(most, wait=wait)
@@ -101,11 +115,11 @@ class StepQueue:
                 await asyncio.wait_for(self._changed.wait(), LOOK)
 
     async def _available(self, most: int, *, wait: bool) -> list[Lease]:
-        """The steps that may go out now; with ``wait`` at least one, unless there are no more."""
+        """Return the steps that can be leased now; with ``wait`` at least one, unless none are left."""
         leases: list[Lease] = []
         stop = self._ctx.stop
-        payable = min(most, self._affordable())
-        while len(leases) < payable and not self.halt:
+        limit = min(most, self._affordable())
+        while len(leases) < limit and not self.halt:
             step: Step | None = None
             if self._returned:
                 step = self._returned.popleft()
@@ -124,38 +138,38 @@ class StepQueue:
         return leases
 
     def _affordable(self) -> float:
-        """Steps that the budgets pay for, besides those at work, at what a step has cost so far; one if none is."""
+        """Return how many more steps the budgets allow, at the average cost so far; at least one if none is running."""
         affordable = math.inf
         for budget, before in zip(self._budgets, self._spent_before, strict=True):
-            used = spent_beyond(budget.spent(), before)
+            used_amounts = spent_beyond(budget.spent(), before)
             limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
             for key, limit in limits.items():
                 if limit is None:
                     continue
-                cost = self._cost_of_step(key, used[key])
+                cost = self._cost_of_step(key, used_amounts[key])
                 if cost:
-                    affordable = min(affordable, (limit - before[key] - used[key]) // cost)
+                    affordable = min(affordable, (limit - before[key] - used_amounts[key]) // cost)
         if not self._out:
             return max(affordable, 1)
         return max(affordable - self._out, 0)
 
     def _cost_of_step(self, key: str, used: float) -> float:
-        """What a step has cost so far; before the first one has ended, one request, and else an unknown amount."""
+        """Return the average cost of a step; before the first one has ended, one request, or otherwise infinity."""
         at_least = 1.0 if key == "requests" else 0.0
         if self.ended:
             return max(at_least, used / self.ended)
         return at_least or math.inf
 
     def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
-        """What each budget was charged, except by the worker whose own share is ``charged``."""
+        """Return what each budget was charged, without the share ``charged`` of the worker itself."""
         by_others: list[JsonDict] = []
-        for number, budget in enumerate(self._budgets):
-            own = charged[number] if number < len(charged) else {}
-            by_others.append(spent_beyond(budget.spent(), own))
+        for index, budget in enumerate(self._budgets):
+            own_charges = charged[index] if index < len(charged) else {}
+            by_others.append(spent_beyond(budget.spent(), own_charges))
         return by_others
 
     def counts(self) -> tuple[int, int]:
-        """Steps that were scored, and those of them that an earlier session did."""
+        """Return the number of scored steps, and how many steps were reused from earlier sessions."""
         return self._ctx.tally.scored, self._ctx.tally.reused
 
     def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
@@ -190,17 +204,17 @@ class StepQueue:
         self._let_go(held, reply.ended)
 
     def give_back(self, held: set[Step]) -> None:
-        """A worker is lost: whoever comes next gets its steps."""
+        """Return the steps of a lost worker to the queue."""
         for step in sorted(held):
             offset = self._ctx.index.answer(step)
-            # What an agent left in a sandbox is lost with its worker.
+            # The state of the agent's sandbox is lost with the worker.
             if offset is not None and self._ctx.journal.read_at(offset).get("sandbox_used"):
                 self._ctx.index.forget(step)
             self._returned.append(step)
         self._let_go(held, list(held))
 
     def over(self) -> bool:
-        """True when a stop was asked for and requests in flight have had their time."""
+        """True once a stop was requested and the time for requests in flight is over."""
         if not self.halt:
             return False
         self._halted_at = self._halted_at or time.monotonic()
@@ -213,6 +227,7 @@ class StepQueue:
         self._changed.set()
 
     def _take(self, record: JsonDict) -> None:
+        """Write one record, and update the index and the counts."""
         context = self._ctx
         tally = self._ctx.tally
         step = Step(record["problem_idx"], record["repeat"])
@@ -232,15 +247,15 @@ class StepQueue:
             context.journal.append(record)
 
     def _tell_rule(self, step: Step, record: JsonDict) -> None:
-        """Let the stop rule, if there is one, see an outcome."""
+        """Report an outcome to the stop rule, if there is one."""
         if self._ctx.stop is not None:
             offset = self._ctx.index.answer(step)
-            with_problem = self._ctx.journal.read_at(offset) if offset is not None else record
-            self._ctx.ended(step, with_problem.get("problem_hash", ""), record.get("reward"))
+            problem_record = self._ctx.journal.read_at(offset) if offset is not None else record
+            self._ctx.ended(step, problem_record.get("problem_hash", ""), record.get("reward"))
 
 
 class WorkerPool(Protocol):
-    """Workers that run the steps of a benchmark elsewhere, until the queue has no more."""
+    """Workers that run the steps of a benchmark elsewhere, until the queue is empty."""
 
     async def __call__(self, ledger: StepQueue) -> None:
-        """Lease, send, take; give back what a lost worker held."""
+        """Lease steps, run them and deliver their records; return the steps of a lost worker to the queue."""

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 _WIDTH: Final = 80
-# Steps from which on the cost of all is projected.
+# Number of finished steps from which on the total cost is projected.
 _ENOUGH_TO_PROJECT: Final = 20
 
 
 class Progress(Protocol):
-    """Told when a benchmark starts and ends; looks at the tally in between."""
+    """Is notified when a benchmark starts and ends, and reads the tally in between."""
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """The plan is known; ``reuse`` says what an earlier run saved."""
+        """Handle the start of a benchmark; ``reuse`` is what an earlier run saved."""
 
     def finished(self, tally: Tally) -> None:
-        """The loop has ended."""
+        """Handle the end of the loop."""
 
 
 class SilentProgress:
-    """Shows nothing."""
+    """Displays nothing."""
 
     def started(self, name: str, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """Do nothing."""
@@ -46,7 +46,7 @@ class SilentProgress:
 
 
 class _Ticking:
-    """Calls ``tick`` at an interval from a thread of its own, so that a busy loop cannot silence it."""
+    """Calls ``tick`` at an interval from a separate thread, so that a busy event loop cannot delay it."""
 
     def __init__(self, stream: TextIO, interval: float) -> None:
         self._stream = stream
@@ -64,7 +64,7 @@ class _Ticking:
         self._thread.start()
 
     def finished(self, tally: Tally) -> None:
-        """Stop ticking and show the final counts."""
+        """Stop ticking and display the final counts."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -79,29 +79,36 @@ class _Ticking:
         self._stream.flush()
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """Show the plan."""
+        """Display the plan."""
         raise NotImplementedError
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
-        """Show the counts so far, or the final ones."""
+        """Display the counts so far, or the final ones."""
         raise NotImplementedError
 
 
 class LineProgress(_Ticking):
-    """Plain lines, for pipes and logs; on a terminal one line that is drawn again."""
+    """Plain lines for pipes and logs; on a terminal, one line that is redrawn."""
 
     def __init__(
         self, stream: TextIO | None = None, *, interval: float = 60.0, live: bool | None = None
     ) -> None:
+        """Create the display.
+
+        Args:
+            stream: Where to write; None for stderr.
+            interval: Seconds between plain lines.
+            live: Redraw one line; None for only on terminals and in notebooks.
+        """
         stream = stream or sys.stderr
         if live is None:
-            # A notebook is not a terminal, and redraws a line all the same.
+            # A notebook is not a terminal, but redraws a line like one.
             live = stream.isatty() or "ipykernel" in sys.modules
         self._live = live
         super().__init__(stream, 0.25 if self._live else interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """How many steps, and what is reused."""
+        """Print the number of steps, and what is reused."""
         lines = ""
         if reuse is not None:
             lines = f"{self._name}: resume: {describe_reuse(reuse)}\n"
@@ -109,10 +116,10 @@ class LineProgress(_Ticking):
         self._write(lines)
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
-        """Rate, ETA, score so far, failures by cause, requests in flight."""
+        """Print rate, ETA, score so far, failures by cause and requests in flight."""
         line = f"{self._name}: {describe(tally)}"
         if self._live:
-            # A line as wide as the terminal would be continued in the next one, and every redraw would add one more.
+            # A line as wide as the terminal would wrap, and every redraw would add another line.
             line = f"\r\x1b[2K{fitted(line, self._width() - 1)}"
         if last or not self._live:
             line += "\n"
@@ -126,13 +133,13 @@ class LineProgress(_Ticking):
 
 
 class JsonProgress(_Ticking):
-    """One JSON object a line."""
+    """Prints one JSON object per line."""
 
     def __init__(self, stream: TextIO | None = None, *, interval: float = 60.0) -> None:
         super().__init__(stream or sys.stdout, interval)
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
-        """``event: started``."""
+        """Print ``event: started``."""
         self._emit(
             "started",
             {
@@ -143,7 +150,7 @@ class JsonProgress(_Ticking):
         )
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
-        """``event: progress``, or ``finished``."""
+        """Print ``event: progress``, or ``finished``."""
         self._emit("finished" if last else "progress", _facts(tally))
 
     def _emit(self, event: str, facts: JsonDict) -> None:
@@ -151,36 +158,36 @@ class JsonProgress(_Ticking):
 
 
 def describe(tally: Tally) -> str:
-    """One line about a running benchmark."""
-    parts = [f"{tally.done}/{tally.planned}", *_troubles(tally)]
+    """Describe a running benchmark in one line."""
+    facts = [f"{tally.done}/{tally.planned}", *_troubles(tally)]
     if tally.mean_reward is not None:
-        parts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
-    parts.append(f"{tally.rate:.1f} steps/s")
+        facts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
+    facts.append(f"{tally.rate:.1f} steps/s")
     if tally.eta_seconds is not None and tally.done < tally.planned:
-        parts.append(f"ETA {clock(tally.eta_seconds)}")
+        facts.append(f"ETA {clock(tally.eta_seconds)}")
     if tally.in_flight:
-        parts.append(f"{tally.in_flight} in flight")
+        facts.append(f"{tally.in_flight} in flight")
     if tally.tokens:
-        parts.append(f"{tally.tokens:,} tokens")
+        facts.append(f"{tally.tokens:,} tokens")
     if tally.cost_usd:
         cost = f"${tally.cost_usd:.4f}"
         if tally.done >= _ENOUGH_TO_PROJECT:
             cost_per_step = tally.cost_usd / max(1, tally.done - tally.reused)
             projected = cost_per_step * (tally.planned - tally.reused)
             cost += f" of about ${projected:.2f}"
-        parts.append(cost)
-    return " | ".join(parts)
+        facts.append(cost)
+    return " | ".join(facts)
 
 
 def _troubles(tally: Tally) -> Iterator[str]:
-    """Outages, retries and failures; they come first, since a narrow terminal cuts the end of the line."""
+    """Yield outages, retries and failures. They come first, since a narrow terminal cuts off the end of the line."""
     outage = tally.health.paused
     if outage is not None:
         now = time.monotonic()
-        wait = max(0, math.ceil(outage.next_try - now))
-        left = clock(max(0.0, outage.gives_up - now))
-        yield f"paused, next try in {wait} s, gives up in {left}: {outage.service}: {harmless(outage.reason)}"
-    # A copy: requests come and go while this is read.
+        delay = max(0, math.ceil(outage.next_try - now))
+        deadline = clock(max(0.0, outage.gives_up - now))
+        yield f"paused, next try in {delay} s, gives up in {deadline}: {outage.service}: {harmless(outage.reason)}"
+    # A copy, because other threads change the counts meanwhile.
     retrying = {
         reason: count for reason, count in tally.health.retrying.copy().items() if count > 0
     }
@@ -194,20 +201,20 @@ def _troubles(tally: Tally) -> Iterator[str]:
 
 
 def describe_reuse(reuse: ReusePlan) -> str:
-    """What is reused and why the rest is redone."""
+    """Describe what is reused, and why the rest is run again."""
     reasons = dict(reuse.reasons)
     unchanged = reasons.pop("unchanged", 0)
-    new = reasons.pop("new", 0)
-    parts = [f"{unchanged} reused"]
+    new_count = reasons.pop("new", 0)
+    counts = [f"{unchanged} reused"]
     for reason, count in reasons.items():
-        parts.append(f"{count} redone: {reason}")
-    if new:
-        parts.append(f"{new} new")
-    return ", ".join(parts)
+        counts.append(f"{count} redone: {reason}")
+    if new_count:
+        counts.append(f"{new_count} new")
+    return ", ".join(counts)
 
 
 def _facts(tally: Tally) -> JsonDict:
-    """The counts as JSON."""
+    """Return the counts as data."""
     outage = tally.health.paused
     return {
         "at": round(time.time(), 3),
@@ -227,9 +234,9 @@ def _facts(tally: Tally) -> JsonDict:
 
 
 def clock(seconds: float) -> str:
-    """A duration for people."""
-    minutes, rest = divmod(int(seconds), 60)
+    """Format a duration as hours, minutes and seconds."""
+    minutes, remaining_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
-        return f"{hours}:{minutes:02}:{rest:02}"
-    return f"{minutes}:{rest:02}"
+        return f"{hours}:{minutes:02}:{remaining_seconds:02}"
+    return f"{minutes}:{remaining_seconds:02}"

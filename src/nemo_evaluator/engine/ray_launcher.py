@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """The words of ``nel`` for the older flags; a key goes into the environment."""
+    """Convert the older flags to arguments of ``nel``; an API key is put into the environment."""
     parser = argparse.ArgumentParser(
         prog="ray_launcher", description="Run one benchmark on a Ray cluster."
     )
@@ -54,7 +54,7 @@ def command_of(words: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Replace this process by ``nel``: this package must not import the commands."""
+    """Replace this process by ``nel``, since this package must not import the commands."""
     command = command_of(sys.argv[1:])
     os.execv(sys.executable, [sys.executable, "-m", "nemo_evaluator.cli.main", *command])  # noqa: S606 - no shell
 

@@ -1,4 +1,4 @@
-"""Reuse of an earlier run's journal: each step is reused, verified once more, or sent once more, with the reason."""
+"""Reuse of an earlier run's journal: decides for each step whether to reuse, verify or rerun it, and why."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,21 +27,23 @@ class Reuse:
     history: History
 
     async def decide(self, plan: Plan) -> ReusePlan:
-        """Look at every step once. Reused outcomes are counted in the tally, and seen by a stop rule: it may be
-        satisfied by earlier results."""
+        """Decide about every step.
+
+        Reused outcomes are counted in the tally, and shown to the stop rule, which earlier results may already satisfy.
+        """
         reuse = self.context.reuse
         index = self.context.index
-        damaged = {found.step for found in self.history.damage}
-        problem = -1
+        damaged = {record.step for record in self.history.damage}
+        current_problem = -1
         seed = None
-        for number, step in enumerate(plan.steps()):
-            if number % _BREATHE == 0:
+        for count, step in enumerate(plan.steps()):
+            if count % _BREATHE == 0:
                 await asyncio.sleep(0)
             if index.answer(step) is None and index.outcome(step) is None:
                 reuse.reasons["damaged record" if step in damaged else "new"] += 1
                 continue
-            if step.problem_idx != problem:
-                problem = step.problem_idx
+            if step.problem_idx != current_problem:
+                current_problem = step.problem_idx
                 seed = await self._seed(step.problem_idx)
             decision, reason = self._decide(step, seed)
             reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision
@@ -58,7 +60,7 @@ class Reuse:
             return None
 
     def _decide(self, step: Step, seed: SeedResult | None) -> tuple[int, str]:
-        """What to do with one step, and why."""
+        """Return the decision for one step, and its reason."""
         if seed is None:
             return ASK, "the problem could not be read"
         problem = problem_hash(seed)
@@ -89,7 +91,7 @@ class Reuse:
         return REUSE, "unchanged"
 
     def _is_verifiable(self, step: Step, answer: JsonDict | None) -> bool:
-        """True when a stored answer can be verified: without the sandbox it came from, or with its workspace."""
+        """True if a stored answer can be verified: it needs no sandbox, or its workspace was saved."""
         if answer is None:
             return False
         if not answer.get("sandbox_used"):
@@ -98,14 +100,18 @@ class Reuse:
         return task.workspace(step, answer.get("crc", "")).is_file()
 
     def _why_changed(self, record: JsonDict) -> str:
-        """Which setting differs from the one under which a record was written."""
-        old = self.history.fingerprints
-        new = self.context.prints.parts
-        if old.get("service") and old["service"] != new.get("service"):
+        """Return which setting has changed since a record was written."""
+        old_fingerprints = self.history.fingerprints
+        new_fingerprints = self.context.prints.parts
+        if old_fingerprints.get("service") and old_fingerprints["service"] != new_fingerprints.get(
+            "service"
+        ):
             return "service changed"
-        if old.get("solver") and old["solver"] != new.get("solver"):
+        if old_fingerprints.get("solver") and old_fingerprints["solver"] != new_fingerprints.get(
+            "solver"
+        ):
             return "solver or generation settings changed"
-        if old.get("template") != new.get("template"):
+        if old_fingerprints.get("template") != new_fingerprints.get("template"):
             return "instruction template changed"
         if record.get("problem_hash"):
             return "problem changed"
@@ -118,9 +124,17 @@ class Reuse:
 
 
 def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) -> int:
-    """Copy what fits, with its verdict, to the end of ``journal``; returns how many answers were taken over.
+    """Copy the answers of other journals that fit, with their verdicts, to the run's journal.
 
-    An answer fits when it was given under the settings of this run, and the run has none of its own.
+    An answer fits if it was produced with the settings of this run, and the run has none for the same step.
+
+    Args:
+        context: The shared state of the run.
+        journals: The journals of earlier runs.
+        plan: The steps.
+
+    Returns:
+        The number of answers that were copied.
     """
     adopted = 0
     journal = context.journal
@@ -151,10 +165,10 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
 
 
 def _fits(answer: JsonDict, step: Step, prints: RunFingerprints) -> bool:
-    """Whether an answer was given under the settings of this run."""
+    """Whether an answer was produced with the settings of this run."""
     return bool(answer.get("fp") == prints.answer(answer.get("problem_hash", ""), step))
 
 
 def _unsealed(record: JsonDict) -> JsonDict:
-    """A record without its checksums: it gets new ones in this journal."""
+    """Return a record without its checksums; it gets new ones in this journal."""
     return {key: value for key, value in record.items() if key not in ("crc", "of")}

@@ -1,4 +1,4 @@
-"""On whose behalf a model is called: every call of a step carries its session, its budgets and its traffic log."""
+"""The scope of model calls: every call of a step carries its session, its budgets and its traffic log."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from nemo_evaluator.models.types import CallScope, call_scope
 
 @dataclass(frozen=True, slots=True)
 class StepLimits:
-    """What one step may spend; its answer is then verified as it stands."""
+    """Limits of one step; at a limit, the answer so far is verified."""
 
     tokens: int | None = None
     turns: int | None = None
@@ -21,7 +21,7 @@ class StepLimits:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """Makes the scope of each step of a benchmark."""
+    """Creates the scope of each step of a benchmark."""
 
     benchmark: str
     budgets: tuple[Budget, ...] = ()
@@ -32,7 +32,12 @@ class Scopes:
     keep_turn: Callable[[Step, JsonDict], object] | None = None
 
     def enter(self, step: Step, session: str) -> CallScope:
-        """Make the running task call models on behalf of ``step``."""
+        """Set the scope for the model calls of the running task.
+
+        Args:
+            step: The step on whose behalf models are called.
+            session: The name of its session.
+        """
         budgets = self.budgets
         if self.limits is not None:
             minutes = self.limits.seconds / 60 if self.limits.seconds else None
@@ -45,11 +50,15 @@ class Scopes:
                 step=True,
             )
             budgets = (*budgets, step_budget)
-        # Another attempt of the same step continues to count its turns.
+        # A further attempt of the same step continues the turn count.
         turns: dict[str, int] = {}
-        last = call_scope.get()
-        if last is not None and last.problem_idx == step.problem_idx and last.repeat == step.repeat:
-            turns = last.turns
+        previous = call_scope.get()
+        if (
+            previous is not None
+            and previous.problem_idx == step.problem_idx
+            and previous.repeat == step.repeat
+        ):
+            turns = previous.turns
         scope = CallScope(
             session,
             self.benchmark,
@@ -66,13 +75,13 @@ class Scopes:
         return scope
 
     def leave(self) -> None:
-        """Make the running task, which continues with other steps, call models on nobody's behalf."""
+        """Reset the scope of the running task, which continues with other steps."""
         call_scope.set(None)
 
     def enter_verify(self) -> None:
-        """Judges spend on the budgets of the benchmark and the run, not on those of the step they judge.
+        """Set the scope for judges, which spend the budgets of the benchmark and the run, but not of the step.
 
-        They judge all repeats alike, with the one seed they were given.
+        They use the same seed for all repeats.
         """
         scope = call_scope.get()
         if scope is not None and (self.limits is not None or scope.repeat):

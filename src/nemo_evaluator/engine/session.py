@@ -1,4 +1,4 @@
-"""One process's work on a benchmark: its plan, journal and counts, and what earlier sessions left in the journal."""
+"""One session of a benchmark: its plan, journal and counts, and what earlier sessions left in the journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, previous_journals
 from nemo_evaluator.store.records import RUN
 
-# How many damaged records are named one by one.
+# Number of damaged records that are reported individually.
 _DAMAGE_NAMED: Final = 20
 
 
@@ -34,17 +34,25 @@ class Session:
         plan: The steps.
         task: The files.
         journal: The journal, open for writing.
-        halt: The stop of the run.
+        halt: The early stop of the run.
         tally: The counts so far.
-        context: What the steps share.
-        history: Earlier sessions by the journal; empty until ``load``.
-        moved_ends: Where earlier sessions, at whose scores a stop rule has looked, were to end, if not where this one
-            is; empty until ``load``.
-        canaries: What the judges made of a right and a wrong answer.
+        context: The state that the steps share.
+        history: Earlier sessions, from the journal; empty until ``load``.
+        moved_ends: Planned ends, other than that of this session, of earlier sessions whose scores a stop rule has
+            inspected; empty until ``load``.
+        canaries: How the judges graded a right and a wrong answer.
         started: When the session began, by ``time.monotonic``.
     """
 
     def __init__(self, job: Evaluation, plan: Plan, task: TaskPaths, journal: Journal) -> None:
+        """Create the state, with the stop rule in the order of the plan if there is one.
+
+        Args:
+            job: What to run.
+            plan: The steps.
+            task: The files.
+            journal: The journal, open for writing.
+        """
         self.job = job
         self.plan = plan
         self.task = task
@@ -56,7 +64,7 @@ class Session:
         self.moved_ends: list[int] = []
         self.canaries: JsonDict = {}
         self.started = time.monotonic()
-        # Where the run ends at the latest.
+        # The number of problems after which the run ends at the latest.
         self._planned_end = len(plan.problems)
         if job.stop_rule is not None:
             self.context.stop = OrderedStop(job.stop_rule, plan, job.max_concurrent * job.workers)
@@ -64,18 +72,18 @@ class Session:
 
     @property
     def name(self) -> str:
-        """The benchmark."""
+        """The name of the benchmark."""
         return self.job.name or self.job.environment.name
 
     @property
     def stopped_by_rule(self) -> bool:
-        """Whether the rule has decided; it may do so while an interrupted run comes to rest."""
+        """Whether the stop rule has decided, which it may still do after an interrupt."""
         return self.job.stop_rule is not None and self.job.stop_rule.reason is not None
 
     def load(self) -> None:
-        """Read the journal: earlier answers, what they cost, and where a stop rule has looked.
+        """Read the journal: earlier answers, their cost, and the looks of earlier stop rules.
 
-        Damaged records are named and set aside; their steps are run again.
+        Damaged records are reported and set aside; their steps are run again.
         """
         history = self.context.index.load(self.journal)
         if history.damage:
@@ -99,7 +107,7 @@ class Session:
         self.history = history
 
     def say_choices(self) -> None:
-        """Say what a reader of the score might not expect: which problems it covers, and whose reward it is."""
+        """Report what a reader of the score might not expect: the selected problems, and the source of the reward."""
         if self.job.max_problems is not None and self.plan.selection:
             self.job.say(f"{self.name}: {self.plan.selection}")
         also_reported = self.context.verifier.beside
@@ -110,7 +118,7 @@ class Session:
             )
 
     async def decide_reuse(self) -> ReusePlan:
-        """Decide for every step what is reused; answers of runs that were moved aside are taken over first."""
+        """Decide for every step what is reused, after copying answers from archived runs."""
         if not self.job.resume:
             return self.context.reuse
         past_journals = [] if self.history.fresh else previous_journals(self.task)
@@ -122,7 +130,7 @@ class Session:
         return await Reuse(self.context, self.history).decide(self.plan)
 
     async def check_judges(self) -> JsonDict:
-        """Try the judges before anything is asked: one that accepts everything is not worth a single answer."""
+        """Check the judges before any step runs."""
         verifier = self.context.verifier
         if not verifier.judged:
             return {}
@@ -143,7 +151,7 @@ class Session:
             call_scope.reset(token)
 
     def opening_record(self) -> JsonDict:
-        """The record with which a session begins in the journal."""
+        """Return the record that marks the start of a session in the journal."""
         record: JsonDict = {
             "kind": RUN,
             "at": round(time.time(), 3),
@@ -154,18 +162,18 @@ class Session:
         if self.job.fresh:
             record["fresh"] = True
         if self.job.stop_rule is not None:
-            # A rule looks until the planned end; where that is must be known to whoever moves it later.
+            # The rule inspects scores until the planned end, which a later session with another end must know.
             record["looked_at"] = self._planned_end
         return record
 
     def elapsed(self) -> float:
-        """Seconds of all sessions that had work to do."""
+        """Return the seconds of all sessions that had work to do."""
         worked = self.tally.done > self.tally.reused
-        own = time.monotonic() - self.started if worked else 0.0
-        return self.history.elapsed + own
+        own_seconds = time.monotonic() - self.started if worked else 0.0
+        return self.history.elapsed + own_seconds
 
     def recorded_config(self, reuse: ReusePlan) -> JsonDict:
-        """What the bundle records of the config."""
+        """Return the settings that the bundle records."""
         config: JsonDict = {"benchmark": self.name} | self.job.config
         config |= {"repeats": self.plan.repeats, "max_problems": self.job.max_problems}
         config |= self.plan.describe()
@@ -182,7 +190,7 @@ class Session:
         return config
 
     def stop_facts(self) -> JsonDict | None:
-        """Why and how the run ended early, and what its stop rule did; None when neither applies."""
+        """Return why and how the run ended early, and the result of its stop rule; None if neither applies."""
         facts: JsonDict = {}
         if self.halt.kind:
             facts = {"kind": self.halt.kind, "reason": self.halt.reason}
@@ -198,7 +206,7 @@ class Session:
         return facts or None
 
     def _rule_facts(self) -> JsonDict:
-        """What the rule did, in this session or an earlier one: who has looked at results cannot undo that."""
+        """Return what the stop rule did in this or an earlier session: inspecting results early cannot be undone."""
         rule = self.job.stop_rule
         facts: JsonDict = {"moved_from": self.moved_ends} if self.moved_ends else {}
         if rule is None:

@@ -1,4 +1,4 @@
-"""The finished shards of a run: found, read, and checked to be parts of one whole."""
+"""Finds and reads the finished shards of a run, and checks that they belong together."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from nemo_evaluator.runs.bundle import Bundle, newest_bundle
 from nemo_evaluator.runs.find import SHARD, task_folders
 from nemo_evaluator.runs.sessions import sessions
 
-# What may differ between the shards of one run: which part it is, what happened on the way, which port was free.
+# Settings that may differ between the shards of one run, such as the part or a free port.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
 _FINISH: Final = "finish that shard with --resume, then merge again"
 
@@ -22,7 +22,11 @@ class ShardResult(Bundle):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """The shard of a task folder. Raises UsageError when it has not ended."""
+        """Read the shard of a task folder.
+
+        Raises:
+            UsageError: If it has not ended.
+        """
         bundle = newest_bundle(folder)
         if bundle is None:
             raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
@@ -37,28 +41,32 @@ class ShardResult(Bundle):
 
     @property
     def folder(self) -> Path:
-        """Its task folder."""
+        """The shard's task folder."""
         return self.path.parent
 
     @property
     def finished(self) -> datetime:
-        """When it ended."""
+        """When the shard ended."""
         return datetime.fromisoformat(self.timestamp).astimezone(UTC)
 
     @property
     def part(self) -> JsonDict | None:
-        """``idx``, ``total`` and ``range``; None for a run that is not a shard."""
+        """``idx``, ``total`` and ``range`` of the shard; None for a run that is not a shard."""
         return self.config.get("shard")
 
     def settings(self) -> JsonDict:
-        """What all shards of one run have in common."""
+        """Return the settings that must be equal in all shards of a run."""
         shuffle = self.config.get("shuffle") or {}
         dataset = {"shuffled": shuffle.get("applied"), "dataset size": shuffle.get("ds_full_size")}
         return {key: value for key, value in self.config.items() if key not in _OWN} | dataset
 
 
 def find_shards(root: Path) -> dict[str, list[ShardResult]]:
-    """The shards of every benchmark under ``root/shard_<number>/``, in the order of their numbers."""
+    """Return the shards of every benchmark under ``root/shard_<number>/``, by number.
+
+    Raises:
+        UsageError: If there are none, or one has not ended.
+    """
     tasks: dict[str, list[ShardResult]] = defaultdict(list)
     folders = [path for path in root.glob("shard_*") if SHARD.fullmatch(path.name)]
     for shard in sorted(folders, key=lambda path: int(path.name.partition("_")[2])):
@@ -71,7 +79,11 @@ def find_shards(root: Path) -> dict[str, list[ShardResult]]:
 
 
 def check_same(shards: Sequence[ShardResult]) -> None:
-    """Raise UsageError when two shards were run with different settings; it names them."""
+    """Check that all shards were run with the same settings.
+
+    Raises:
+        UsageError: If a setting differs; the message names it.
+    """
     first = shards[0].settings()
     for shard in shards[1:]:
         settings = shard.settings()
@@ -82,8 +94,8 @@ def check_same(shards: Sequence[ShardResult]) -> None:
                 continue
             message = f"{shard.folder} was run with another {key} than {shards[0].folder}"
             if key == "fingerprints":
-                parts = _different_parts(first_value, value)
-                message += f": its {' and '.join(parts)} differ"
+                differing_parts = _different_parts(first_value, value)
+                message += f": its {' and '.join(differing_parts)} differ"
             else:
                 message += f" ({_short(value)}, {_short(first_value)})"
             hint = "run all shards with the same config, or merge them apart"
@@ -91,24 +103,24 @@ def check_same(shards: Sequence[ShardResult]) -> None:
 
 
 def _different_parts(first: JsonDict | None, other: JsonDict | None) -> list[str]:
-    """The parts of fingerprints that differ."""
+    """Return the parts of fingerprints that differ."""
     other = other or {}
     return [part for part, value in (first or {}).items() if other.get(part) != value]
 
 
 def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
-    """Which parts of the plan no shard has: by number where all were cut alike, else by their problems."""
-    parts = [shard.part for shard in shards if shard.part is not None]
-    if len(parts) < len(shards):
+    """Return the parts of the plan that no shard covers: by number if all have the same total, else by problems."""
+    shard_parts = [shard.part for shard in shards if shard.part is not None]
+    if len(shard_parts) < len(shards):
         return []
-    totals = {part["total"] for part in parts}
+    totals = {part["total"] for part in shard_parts}
     if len(totals) == 1:
-        present = {part["idx"] for part in parts}
-        missing = set(range(totals.pop())) - present
-        return [str(index) for index in sorted(missing)]
+        present = {part["idx"] for part in shard_parts}
+        missing_indices = set(range(totals.pop())) - present
+        return [str(index) for index in sorted(missing_indices)]
     gaps = []
     covered = 0
-    for start, end in [*sorted(part["range"] for part in parts), [selected, selected]]:
+    for start, end in [*sorted(part["range"] for part in shard_parts), [selected, selected]]:
         if start > covered:
             gaps.append(f"problems {covered}-{start - 1} of the plan")
         covered = max(covered, end)
@@ -116,7 +128,7 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
 
 
 def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
-    """Why shards ended early, if any did."""
+    """Return why shards ended early; None if none did."""
     early = {shard.folder.parent.name: shard.stopped for shard in shards if shard.stopped}
     kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
     if not early:

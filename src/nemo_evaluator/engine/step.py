@@ -1,4 +1,4 @@
-"""One step: seed, solve, journal the answer, verify, journal the outcome."""
+"""Runs one step: seed, solve, journal the answer, verify, journal the outcome."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNSEEDED: Final = SeedResult(prompt="", expected_answer="")
 
 
 class StepRunner:
-    """Runs steps; whatever a step meets ends in its outcome, or in ``halt``."""
+    """Runs steps; every error ends in the outcome of its step, or in ``halt``."""
 
     def __init__(self, context: StepContext) -> None:
         self._ctx = context
@@ -40,7 +40,7 @@ class StepRunner:
         self._failures = FailedSteps(context, self._recorder)
 
     async def run(self, step: Step) -> None:
-        """Bring one step to its outcome: seed it, then try until it is answered and verified."""
+        """Run a step to its outcome: seed it, then retry until it is answered and verified."""
         ctx = self._ctx
         work = StepWork(step, _UNSEEDED, "", fingerprint="", started=time.perf_counter())
         while True:
@@ -67,7 +67,7 @@ class StepRunner:
                     return
 
     def take(self, step: Step, row: BatchRow) -> None:
-        """Journal the row of an environment that asked and judged by itself."""
+        """Journal the row of an environment that solves and judges by itself."""
         problem = problem_hash(row.seed)
         fingerprint = self._ctx.prints.answer(problem, step)
         work = StepWork(
@@ -87,8 +87,8 @@ class StepRunner:
         self._recorder.outcome(work, row.outcome)
 
     async def _attempt(self, work: StepWork) -> None:
-        """Try a step once, with a session for agents outside if they are to ask the model."""
-        # With its number: equal problems are asked side by side.
+        """Make one attempt at a step, with a session for external agents if they call the model."""
+        # Includes the problem's number, because equal problems may run concurrently.
         session_name = f"{work.fingerprint[:12]}{work.attempts:04x}{work.step.problem_idx:x}"
         scope = self._ctx.scopes.enter(work.step, session_name)
         door = self._ctx.job.door
@@ -101,6 +101,7 @@ class StepRunner:
     async def _ask_and_verify(
         self, work: StepWork, scope: CallScope, agent: AgentSession | None
     ) -> None:
+        """Answer a step unless it has an answer, and verify it, in sandboxes if the benchmark uses them."""
         sandboxes = self._ctx.job.sandboxes
         if sandboxes is not None:
             await self._in_sandboxes(work, scope, agent, sandboxes=sandboxes)
@@ -117,7 +118,7 @@ class StepRunner:
         *,
         sandboxes: SandboxManager,
     ) -> None:
-        """Ask and verify in sandboxes; what an agent left in its own is kept until the verdict."""
+        """Answer and verify in sandboxes; the workspace of an agent is kept until the verdict."""
         takes_sandbox = self._solver.takes_sandbox
         endpoints = endpoints_of(agent)
         async with sandboxes.session(work.seed, outside_endpoints=endpoints) as session:
@@ -133,12 +134,13 @@ class StepRunner:
                     await session.restore(workspace)
                 await self._verify(work, await session.for_verify())
             except SandboxError:
-                # What an agent left is lost with its sandbox, unless it was kept: then it has to work again.
+                # Without a saved workspace, the agent's work is lost with the sandbox, so it must run again.
                 if takes_sandbox and not workspace.is_file():
                     work.answer = None
                 raise
 
     async def _verify(self, work: StepWork, sandbox: Sandbox | None) -> None:
+        """Verify the answer of a step, and journal the outcome."""
         answer = work.answer
         assert answer is not None
         started = time.perf_counter()
@@ -156,7 +158,7 @@ class StepRunner:
         self._recorder.outcome(work, Scored(verdict, work.label))
 
     def _load_answer(self, work: StepWork) -> None:
-        """Take the answer of an earlier session, which only has to be verified."""
+        """Load the answer of an earlier session, which only needs to be verified."""
         offset = self._ctx.index.answer(work.step)
         assert offset is not None
         record = self._ctx.journal.read_at(offset)

@@ -1,4 +1,4 @@
-"""What follows from the failure of a step, by the policy table: a retry, a row, or the end of the benchmark."""
+"""Handles failed steps by the policy table: a retry, a failed row, or the end of the benchmark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.engine.step_record import StepRecorder, StepWork
 from nemo_evaluator.store.layout import ERRORS
 
-# Causes that are raised by code of benchmarks, scorers and solvers; how many tracebacks of them are kept.
+# Causes raised by the code of benchmarks, scorers and solvers, and how many of their tracebacks are kept.
 _OWN_CODE: Final = (Cause.SCORER, Cause.SOLVER, Cause.SEED)
 _TRACEBACKS: Final = 200
 _BACKOFF_START: Final = 1.0
 _BACKOFF_CAP: Final = 30.0
-# The benchmark stops when this many first answers are all refusals of the request as such.
+# The benchmark stops if this many first requests all fail.
 _FIRST_REJECTIONS: Final = 8
 _NO_ANSWER: Final = (
     "check the URL, the model and the server's log, then run the same command with --resume"
@@ -31,12 +31,12 @@ _NO_ANSWER: Final = (
 
 
 class FailedSteps:
-    """Decides about failed steps, and stops the benchmark when they show that it cannot go well."""
+    """Decides about failed steps, and stops the benchmark if they show a systematic problem."""
 
     def __init__(self, context: StepContext, recorder: StepRecorder) -> None:
         self._ctx = context
         self._recorder = recorder
-        # First answers that were refused, or did not come.
+        # Number of first requests that were rejected or got no answer.
         self._rejections = 0
         self._tracebacks = 0
 
@@ -44,11 +44,11 @@ class FailedSteps:
         """Wait before another attempt, or settle the step.
 
         Returns:
-            Whether the step is tried again. If not, it has its outcome, or is left to ``--resume``.
+            Whether to try the step again. If not, it has its outcome, or is left to ``--resume``.
         """
-        fault = out_of_files(error)
-        if fault is not None:
-            shortage = storage_error(fault)
+        file_error = out_of_files(error)
+        if file_error is not None:
+            shortage = storage_error(file_error)
             self._ctx.halt.set(HaltKind.ERROR, shortage.message, error=shortage)
             return False
         work.attempts += error.attempts
@@ -60,12 +60,12 @@ class FailedSteps:
             self._settle(work, error)
             return False
         async with lent_slot():
-            pause = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            delay = min(_BACKOFF_CAP, _BACKOFF_START * 2 ** (work.attempts - 1))
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
         return True
 
     def _settle(self, work: StepWork, error: BoundaryError) -> None:
-        """Turn a failure into what the policy table says: no row and a stop, a zero, or a failed row."""
+        """Apply the policy table to a failure: no row and a stop, a zero, or a failed row."""
         policy = POLICY[error.cause]
         if error.cause is Cause.CANCELLED:
             kind = HaltKind.DETACHED if isinstance(error, DetachedError) else HaltKind.BUDGET
@@ -88,7 +88,7 @@ class FailedSteps:
             self._stop_if_solver_is_broken(error)
 
     def _keep_traceback(self, step: Step, raised: BaseException) -> None:
-        """Write what code of a benchmark or solver raised to ``errors.log``: its row has only the message."""
+        """Append the traceback of an error in a benchmark or solver to ``errors.log``: the row has only the message."""
         if self._tracebacks >= _TRACEBACKS:
             return
         self._tracebacks += 1
@@ -98,34 +98,34 @@ class FailedSteps:
             log.write(f"problem {step.problem_idx}, repeat {step.repeat}\n{trace}\n")
 
     def _stop_if_first(self, error: BoundaryError) -> None:
-        """Stop when the first requests all failed in a way that all others would."""
+        """Stop if the first requests all failed in a way that affects all others."""
         tally = self._ctx.tally
         rejected = error.cause is Cause.REQUEST_REJECTED
-        # What is left of a resumed run may be the rows that always fail: they say nothing about the server.
+        # A resumed run may consist of rows that always fail, which says nothing about the server.
         scored_before = tally.reused if rejected else 0
         if tally.scored > scored_before:
             return
         self._rejections += 1
         if rejected:
-            enough = min(_FIRST_REJECTIONS, max(1, tally.planned))
-            what = "rejected"
+            threshold = min(_FIRST_REJECTIONS, max(1, tally.planned))
+            description = "rejected"
             hint = error.hint
         else:
-            enough = _FIRST_REJECTIONS
-            what = "without an answer"
+            threshold = _FIRST_REJECTIONS
+            description = "without an answer"
             hint = error.hint or _NO_ANSWER
-        if self._rejections >= enough:
-            message = f"the first requests were all {what}: {error.message}"
+        if self._rejections >= threshold:
+            message = f"the first requests were all {description}: {error.message}"
             stop = type(error)(message, hint=hint)
             self._ctx.halt.set(HaltKind.ERROR, stop.message, error=stop)
 
     def _stop_if_solver_is_broken(self, error: BoundaryError) -> None:
-        """Stop when the solver raises: at once, or for agents when all of the last steps did."""
+        """Stop if the solver raised: at once, or for agents after several failures in a row."""
         self._recorder.crashes += 1
-        # An agent may well break over one task; when all of them do, it is not the task.
-        systematic = min(_FIRST_REJECTIONS, max(1, self._ctx.tally.planned))
+        # An agent may fail at a single task; several failures in a row indicate another cause.
+        threshold = min(_FIRST_REJECTIONS, max(1, self._ctx.tally.planned))
         is_agent = bool(self._ctx.solver.needs)
-        if is_agent and self._recorder.crashes < systematic:
+        if is_agent and self._recorder.crashes < threshold:
             return
         hint = "set skip_failed: true to record such rows as failed and continue"
         stop = SolverError(f"the solver raised: {error.message}", hint=hint)

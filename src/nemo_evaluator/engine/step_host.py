@@ -1,4 +1,4 @@
-"""The other end of a pool: runs the steps that it is given, and hands their records over instead of writing them."""
+"""The worker's side of a pool: runs leased steps, and delivers their records instead of writing them."""
 
 import asyncio
 import contextvars
@@ -19,16 +19,16 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
 
-# How long the other side waits for news, and how long news wait for more of them.
+# Seconds to wait for the first record, and then for further ones.
 _PATIENCE: Final = 0.25
 _GATHER: Final = 0.01
 
 
 class Outbox(Journal):
-    """Takes the place of the journal: records wait here for the process that writes them."""
+    """Replaces the journal: records are kept here for the process that writes them."""
 
     def __init__(self, folder: Path) -> None:
-        # Tracebacks are written beside it.
+        # Tracebacks are written next to this path.
         self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
         self.checksum = ""
         self.records: list[JsonDict] = []
@@ -45,16 +45,16 @@ class Outbox(Journal):
         return 0
 
     def store(self, at: int, record: JsonDict) -> None:
-        """An answer that came with a lease."""
+        """Store an answer that came with a lease."""
         self._stored[at] = record
 
     def read_at(self, offset: int) -> JsonDict:
-        """An answer that came with a lease, once."""
+        """Return an answer that came with a lease; possible only once."""
         return self._stored.pop(offset)
 
 
 class StepHost:
-    """Runs steps of one benchmark, as many at once as it allows."""
+    """Runs steps of one benchmark, with its concurrency."""
 
     def __init__(self, job: Evaluation) -> None:
         self._job = job
@@ -63,13 +63,18 @@ class StepHost:
         self._outbox = Outbox(job.task_dir)
         self._reply = Reply()
         self._tasks: set[asyncio.Task[None]] = set()
-        # What each budget was charged by others.
+        # What other workers charged to each budget.
         self._elsewhere: list[JsonDict] = [{} for _ in job.budgets]
 
     async def open(self, scored: int = 0, reused: int = 0) -> JsonDict:
-        """Make ready; returns the fingerprints, which must be those of the process that leases steps.
+        """Prepare the benchmark.
 
-        ``scored`` and ``reused`` are the counts so far: a server is not judged by the first answers of each worker.
+        Args:
+            scored: Steps scored so far, so that a server is not judged by the first answers of each worker.
+            reused: How many of them were reused.
+
+        Returns:
+            The fingerprints, which must equal those of the process that leases steps.
         """
         job = self._job
         plan = make_plan(await job.environment.dataset_size(), repeats=job.repeats)
@@ -87,21 +92,24 @@ class StepHost:
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
     ) -> Reply:
-        """Take steps, and hand over the records made meanwhile; waits a little until there are some.
+        """Accept steps, and return the records produced meanwhile, after waiting briefly for some.
 
-        ``elsewhere`` is what each budget was charged by others.
+        Args:
+            leases: The steps to run.
+            halted: The stop of the run, if it was requested.
+            elsewhere: What each budget was charged by other workers.
         """
         if halted is not None:
             self._halt.set(halted.kind, halted.reason, drain=halted.drain)
-        for number, (budget, now) in enumerate(zip(self._job.budgets, elsewhere, strict=False)):
-            budget.resume(**spent_beyond(now, self._elsewhere[number]))
-            self._elsewhere[number] = now
+        for index, (budget, charged) in enumerate(zip(self._job.budgets, elsewhere, strict=False)):
+            budget.resume(**spent_beyond(charged, self._elsewhere[index]))
+            self._elsewhere[index] = charged
         for step, answer in leases:
-            at = step.problem_idx * self._job.repeats + step.repeat
+            step_number = step.problem_idx * self._job.repeats + step.repeat
             if answer is not None:
-                self._outbox.store(at, answer)
-                self._ctx.index.set_answer(step, at)
-                self._ctx.reuse.decisions[at] = VERIFY
+                self._outbox.store(step_number, answer)
+                self._ctx.index.set_answer(step, step_number)
+                self._ctx.reuse.decisions[step_number] = VERIFY
             task = asyncio.create_task(self._run(step), context=self._context.copy())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -116,7 +124,11 @@ class StepHost:
         return reply
 
     async def close(self) -> Reply:
-        """Cancel the running steps and await them; returns what has not been handed over yet."""
+        """Cancel the running steps and wait for their end.
+
+        Returns:
+            The records that have not been delivered yet.
+        """
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

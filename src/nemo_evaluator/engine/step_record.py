@@ -1,4 +1,4 @@
-"""A step on its way, and the records that it leaves in the journal."""
+"""The state of a running step, and its records in the journal."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from nemo_evaluator.store.records import outcome_record, unanswered
 
 @dataclass(slots=True)
 class StepWork:
-    """A step on its way.
+    """The state of a running step.
 
     Attributes:
         step: The problem and the repeat.
-        seed: The problem as it is asked, with the instruction template around it.
+        seed: The problem, with the instruction template applied.
         problem: The hash of the problem without the template.
-        fingerprint: What the answer depends on.
-        started: When the work began, by ``time.perf_counter``.
-        timing: How long its parts took, in milliseconds.
-        answer: What the solver brought back; None until then.
-        label: Why an answer is scored as it stands, such as a spent budget.
-        attempts: How often it was tried before.
-        sealed: The checksum of the answer's record, which binds the verdict to it.
+        fingerprint: The fingerprint of what the answer depends on.
+        started: When the step started, by ``time.perf_counter``.
+        timing: Durations of its parts, in milliseconds.
+        answer: The solver's answer; None until there is one.
+        label: Why an incomplete answer is scored, such as a spent budget.
+        attempts: The number of earlier attempts.
+        sealed: The checksum of the answer's record, to which the verdict refers.
     """
 
     step: Step
@@ -45,7 +45,7 @@ class StepRecorder:
 
     def __init__(self, context: StepContext) -> None:
         self._ctx = context
-        #: Solvers that raised since a row was last scored.
+        #: The number of solver failures since a row was last scored.
         self.crashes = 0
 
     def answer(self, work: StepWork, record: JsonDict) -> None:
@@ -82,6 +82,6 @@ class StepRecorder:
 
 
 def milliseconds_since(started: float) -> float:
-    """Milliseconds since ``started``, with one decimal."""
-    # Rounding to digits takes longer.
+    """Return the milliseconds since ``started``, with one decimal."""
+    # Faster than round() with a number of digits.
     return int((time.perf_counter() - started) * 10_000 + 0.5) / 10

@@ -1,4 +1,4 @@
-"""The asking half of a step: the solver within its time and budget, and the answer as it is journalled."""
+"""Solves a step within its time and budget, and journals the answer."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 _SOLVER: Final = boundary(Cause.SOLVER)
-# Answers that say themselves that they ran out of turns, tokens or time.
+# Kinds of answers that report that they ran out of turns, tokens or time.
 _OUT_OF_BUDGET: Final = (ErrorKind.GRACEFUL, ErrorKind.SOLVE_TIMEOUT)
-# Answers that report a failure instead of raising it.
+# Kinds of answers that report a failure instead of raising an error.
 _REPORTED: Final[dict[ErrorKind, type[BoundaryError]]] = {
     ErrorKind.INFRA: TransportError,
     ErrorKind.TOOL_INFRA: SandboxError,
@@ -47,9 +47,15 @@ _REPORTED: Final[dict[ErrorKind, type[BoundaryError]]] = {
 
 
 class StepSolver:
-    """Asks the solver for the answers of steps."""
+    """Runs the solver, and journals its answers."""
 
     def __init__(self, context: StepContext, recorder: StepRecorder) -> None:
+        """Set up the solver's time limit.
+
+        Args:
+            context: The state that the steps share.
+            recorder: Journals the answers.
+        """
         self._ctx = context
         self._recorder = recorder
         #: Whether the solver works in a sandbox.
@@ -69,18 +75,18 @@ class StepSolver:
         sandbox: Sandbox | None,
         session: AgentSession | None,
     ) -> None:
-        """Ask for the answer of a step and journal it.
+        """Solve a step and journal the answer.
 
-        A spent budget ends the answer, not the step: what there is of it is verified, with a label.
+        A spent budget ends the answer, but not the step: the partial answer is verified, with a label.
 
         Args:
             work: The step.
-            scope: On whose behalf the model is called.
-            sandbox: Where the solver works, if it needs one.
+            scope: The scope of its model calls.
+            sandbox: The sandbox in which the solver works, if it needs one.
             session: The calls of an agent outside this process.
 
         Raises:
-            BoundaryError: What kept the solver from an answer.
+            BoundaryError: If the solver could not answer.
         """
         started = time.perf_counter()
         try:
@@ -100,9 +106,9 @@ class StepSolver:
             agent_name = str(self._ctx.solver.settings.get("type", "outside"))
             answer = with_calls(answer, session, agent_name)
         if work.seed.tripwires:
-            touched = tripped(work.seed.tripwires, answer.trajectory)
-            if touched:
-                answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: touched})
+            triggered = tripped(work.seed.tripwires, answer.trajectory)
+            if triggered:
+                answer.scoring_details = noted(answer.scoring_details, {TRIPWIRES: triggered})
         work.timing["model_ms"] = milliseconds_since(started)
         work.answer = answer
         record = answer_record(
@@ -122,7 +128,7 @@ class StepSolver:
     async def _solve(
         self, seed: SeedResult, sandbox: Sandbox | None, session: AgentSession | None
     ) -> SolveResult:
-        """The answer, with every failure turned into the error of the boundary that broke."""
+        """Return the answer; raise every failure as the error of the part that failed."""
         access = session.access if session is not None else None
         try:
             with _SOLVER:
@@ -138,17 +144,17 @@ class StepSolver:
                         raise
                     raise self._too_late(error) from error
         except BoundaryError as error:
-            real = real_cause(error, session)
-            if real is error:
+            cause = real_cause(error, session)
+            if cause is error:
                 raise
-            raise real from error
+            raise cause from error
         check_reached(answer, session)
         if answer.error and answer.error_kind in _REPORTED:
             raise _REPORTED[answer.error_kind](answer.error)
         return answer
 
     def _too_late(self, error: TimeoutError) -> Exception:
-        """The error for a step whose time is over: its own limit, or the benchmark's timeout."""
+        """Return the error for a step that exceeded its own limit or the benchmark's timeout."""
         timeout = self._ctx.job.timeout
         limits = self._ctx.job.step_limits
         own_limit = limits.seconds if limits is not None else None
@@ -157,6 +163,6 @@ class StepSolver:
         if timeout is None:
             return error
         message = f"no answer within the benchmark's timeout of {timeout:g} s"
-        # During an outage nothing could have answered: that does not count as an attempt of this step.
+        # During an outage no request could succeed, so this does not count as an attempt.
         server_is_gone = self._ctx.tally.health.paused is not None
         return TransportError(message, attempts=0 if server_is_gone else 1)

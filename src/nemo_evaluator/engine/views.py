@@ -1,4 +1,4 @@
-"""The views of a journal: ``results.jsonl`` and ``trajectories.jsonl``, written in one pass by problem."""
+"""The views of a journal, ``results.jsonl`` and ``trajectories.jsonl``, written in one pass by problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import content_of, result_row, trajectory_row
 
-# Repeats are numbered in two bytes for as long as that is enough.
+# Up to this many repeats fit in two bytes.
 _SHORT_REPEATS: Final = 1 << 16
 
 
@@ -35,18 +35,21 @@ def write_views(
     *,
     full: bool = False,
 ) -> Columns:
-    """Write both views, and gather the columns on the way.
+    """Write both views, and collect the columns.
 
     Args:
         task: The files.
         plan: The steps that count.
         journal: Their records.
-        index: Where those are.
-        full: Write the trajectories into ``results.jsonl``, too.
+        index: The positions of the records.
+        full: Also write the trajectories to ``results.jsonl``.
+
+    Returns:
+        The columns.
     """
     repeat_type = "H" if plan.repeats <= _SHORT_REPEATS else "i"
     columns = Columns(planned=len(plan), repeat=array(repeat_type))
-    # It speaks of the earlier rows; it is written again with the bundle.
+    # The checksums belong to the earlier rows; they are written again with the bundle.
     (task.root / SUMS).unlink(missing_ok=True)
     results_file = _replacing(task.results, columns.digests)
     trajectories_file = _replacing(task.trajectories, columns.digests)
@@ -59,7 +62,7 @@ def write_views(
                 if outcome_at is None:
                     continue
                 answer_at = index.answer(step)
-                # In the order in which they were written.
+                # Read in the order in which they were written.
                 answer = journal.read_at(answer_at) if answer_at is not None else None
                 outcome = journal.read_at(outcome_at)
                 if _is_absent(outcome):
@@ -80,7 +83,7 @@ def write_views(
 
 
 def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
-    """The trajectory of a step as one ATIF document, in a list; empty when the answer came from no model.
+    """Return the trajectory of a step as one ATIF document, in a list; empty if the answer did not come from a model.
 
     Args:
         answer: The record of its answer.
@@ -93,7 +96,7 @@ def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
 
 
 def _is_absent(outcome: JsonDict) -> bool:
-    """Whether a step has a failure for which the policy table wants no row."""
+    """Whether a step failed in a way for which the policy table requires no row."""
     if outcome["status"] != "failed":
         return False
     cause = Cause(outcome["failure"]["cause"])
@@ -101,7 +104,7 @@ def _is_absent(outcome: JsonDict) -> bool:
 
 
 def _in_order(plan: Plan) -> Iterator[int]:
-    """The problems of a plan by number, at a byte a problem."""
+    """Return the problems of a plan in numerical order, using one byte per problem."""
     chosen = bytearray(plan.dataset_size)
     for problem in plan.problems:
         chosen[problem] = 1
@@ -109,14 +112,14 @@ def _in_order(plan: Plan) -> Iterator[int]:
 
 
 class _Hashed(io.FileIO):
-    """A file with the digest of what was written to it; under a buffer, which hashes many lines at once."""
+    """A file that hashes what is written to it; it is used below a buffer, so that many lines are hashed at once."""
 
     def __init__(self, path: Path, mode: str) -> None:
         super().__init__(path, mode)
         self.hash = hashlib.sha256()
 
     def write(self, data: Any, /) -> int:
-        """Write what the system takes at once, and hash that much."""
+        """Write as much as the system accepts at once, and hash that part."""
         written = super().write(data)
         self.hash.update(memoryview(data)[:written])
         return written
@@ -124,15 +127,15 @@ class _Hashed(io.FileIO):
 
 @contextmanager
 def _replacing(path: Path, digests: dict[Path, str]) -> Iterator[Callable[[bytes], int]]:
-    """Write a file that replaces its predecessor only when it was written whole; its digest is made on the way."""
+    """Write a file that replaces its predecessor only when complete, and store its checksum in ``digests``."""
     temporary = path.with_name(f".{path.name}.writing")
-    raw = _Hashed(temporary, "wb")
+    hashed_file = _Hashed(temporary, "wb")
     try:
-        with io.BufferedWriter(raw, 1 << 18) as file:
+        with io.BufferedWriter(hashed_file, 1 << 18) as file:
             yield file.write
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    digests[path] = raw.hash.hexdigest()
+    digests[path] = hashed_file.hash.hexdigest()
