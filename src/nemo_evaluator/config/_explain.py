@@ -141,10 +141,10 @@ class _Explainer:
         """Say what a missing key is for, and whether an unknown key may be a misspelling of it."""
         data = self.document.value
         field = field_at(self.root, self.path, data)
-        about = ""
+        purpose = ""
         if field and field.description:
-            about = f" ({field.description.rstrip('.')})"
-        message = f"the key {self.key!r} is missing{about}"
+            purpose = f" ({field.description.rstrip('.')})"
+        message = f"the key {self.key!r} is missing{purpose}"
         owner = class_at(self.root, self.path[:-1], data)
         unknown_keys: list[str] = []
         if owner is not None:
@@ -188,8 +188,8 @@ class _Explainer:
         """Suggest the nearest valid choice."""
         expected = str(self.context.get("expected", ""))
         choices = re.findall(r"'([^']*)'", expected) or [expected]
-        close_choices = choices if isinstance(self.value, str) else []
-        hint = did_you_mean(str(self.value), close_choices, also=f"choices: {', '.join(choices)}")
+        candidates = choices if isinstance(self.value, str) else []
+        hint = did_you_mean(str(self.value), candidates, also=f"choices: {', '.join(choices)}")
         return Explanation(f"{self._shown_value()} is not one of the choices", hint)
 
     def not_text(self) -> Explanation:
@@ -199,10 +199,10 @@ class _Explainer:
             return Explanation(message, self._field_description())
         if self._is_secret():
             return Explanation(message, "put it in quotes")
-        written = str(self.value)[:40]
+        text = str(self.value)[:40]
         if isinstance(self.value, bool):
-            written = written.lower()
-        return Explanation(message, f'put it in quotes: "{written}"')
+            text = text.lower()
+        return Explanation(message, f'put it in quotes: "{text}"')
 
     def not_mapping(self) -> Explanation:
         """Ask for a mapping, or for a ``type`` if the field accepts several."""

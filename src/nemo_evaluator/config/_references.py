@@ -97,8 +97,8 @@ class _Resolver(_Replacer):
             message = f"references form a circle: {cycle}"
             self.report(path, message, "give one of them a plain value")
             return None
-        resolve = partial(self.text, chain=(*chain, target))
-        return map_texts(value, resolve, target)
+        resolve_text = partial(self.text, chain=(*chain, target))
+        return map_texts(value, resolve_text, target)
 
 
 def _contains(value: Any, key: str | int) -> bool:
@@ -110,9 +110,9 @@ def _contains(value: Any, key: str | int) -> bool:
 def _known_there(container: Any, path: Path, part: str) -> str:
     """Return a hint for a reference whose ``part`` is not in the container at ``path``."""
     keys = [str(key) for key in container] if isinstance(container, dict) else []
-    close = nearest(part, keys)
-    if close:
-        return f"did you mean ${{.{show_path((*path, close))}}}?"
+    similar_key = nearest(part, keys)
+    if similar_key:
+        return f"did you mean ${{.{show_path((*path, similar_key))}}}?"
     return f"known there: {', '.join(keys[:12]) or 'nothing'}; write $${{ for a literal ${{"
 
 
@@ -134,8 +134,8 @@ class _Expander(_Replacer):
     def text(self, text: str, path: Path) -> str:
         """Return a text with its variables replaced; report a ``???`` placeholder."""
         if text == MISSING:
-            dotted = ".".join(map(str, path))
-            hint = f"fill it in, or give it: -O {dotted}=VALUE (null leaves it out)"
+            dotted_path = ".".join(map(str, path))
+            hint = f"fill it in, or give it: -O {dotted_path}=VALUE (null leaves it out)"
             self.report(path, "a value is missing (???)", hint)
         if "$" in text:
             return self._expanded(text, path)
@@ -168,10 +168,10 @@ class _Expander(_Replacer):
         if default is not None:
             return self._expanded(default, path)
         names = {variable.lower(): variable for variable in self.environment}
-        close = nearest(name, list(names))
+        similar_name = nearest(name, list(names))
         hint = f"export {name}=..., or give a default: ${{{name}:-value}}"
-        if close:
-            hint = f"did you mean ${{{names[close]}}}? or {hint}"
+        if similar_name:
+            hint = f"did you mean ${{{names[similar_name]}}}? or {hint}"
         self.report(path, f"the environment variable {name} is not set", hint)
         return ""
 

@@ -33,11 +33,11 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
         return _integer(text)
     if _FLOAT.fullmatch(text):
         return float(text.replace("_", ""))
-    infinite = _INFINITE.fullmatch(text)
-    if infinite:
-        if infinite.group(2) is None:
+    special_number = _INFINITE.fullmatch(text)
+    if special_number:
+        if special_number.group(2) is None:
             return float("nan")
-        return float(f"{infinite.group(1)}inf")
+        return float(f"{special_number.group(1)}inf")
     return text
 
 
@@ -46,14 +46,14 @@ def _integer(text: str) -> int | str:
     digits = text.replace("_", "")
     if digits[0] in "+-":
         sign = digits[0]
-        body = digits[1:]
+        magnitude = digits[1:]
     else:
         sign = ""
-        body = digits
-    if len(body) > _MOST_DIGITS:
+        magnitude = digits
+    if len(magnitude) > _MOST_DIGITS:
         return text
     try:
-        return int(f"{sign}{body}", 8 if re.fullmatch(r"0[0-7]+", body) else 0)
+        return int(f"{sign}{magnitude}", 8 if re.fullmatch(r"0[0-7]+", magnitude) else 0)
     except ValueError:
         return text
 
@@ -217,11 +217,11 @@ class _Builder:
         self._mark(path, event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path)
-        begin = len(self._trail)
+        trail_start = len(self._trail)
         value = self._value(event, events, path)
         if event.anchor:
-            below = [(inner[len(path) :], mark) for inner, mark in self._trail[begin:]]
-            self._anchors[event.anchor] = (value, below)
+            inner_marks = [(inner[len(path) :], mark) for inner, mark in self._trail[trail_start:]]
+            self._anchors[event.anchor] = (value, inner_marks)
         return value
 
     def _value(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
@@ -236,8 +236,8 @@ class _Builder:
                 hint="remove the tag; plain values only",
             )
         if isinstance(event, yaml.ScalarEvent):
-            quoted = tag.endswith(":str") or (not event.implicit[0] and not tag)
-            if quoted:
+            is_text = tag.endswith(":str") or (not event.implicit[0] and not tag)
+            if is_text:
                 return event.value
             return plain_scalar(event.value)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -299,7 +299,7 @@ class _Builder:
             return None
         value, inner_marks = anchored
         self._nodes += len(inner_marks)
-        self._trail += [(path + below, mark) for below, mark in inner_marks]
+        self._trail += [(path + inner_path, mark) for inner_path, mark in inner_marks]
         return copy.deepcopy(value)
 
     def _mark(self, path: _document.Path, event: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where a run happens: what the kinds of cluster share. Each declares its settings in a file under ``executors/``."""
+"""The base class of cluster settings. Each kind declares its settings in a file under ``executors/``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias

@@ -33,8 +33,8 @@ def drop_variables(value: dict[str, Any]) -> dict[str, Any]:
 
 def compose_document(path: Path) -> Document:
     """Merge all layers of a config file; references are not resolved yet."""
-    search = [path.parent / "conf", config_home() / "conf", _FRAGMENTS]
-    return _compose(path, [folder for folder in search if folder.is_dir()], ())
+    folders = [path.parent / "conf", config_home() / "conf", _FRAGMENTS]
+    return _compose(path, [folder for folder in folders if folder.is_dir()], ())
 
 
 def as_mapping(document: Document, path: Path | None) -> Document:
@@ -182,9 +182,9 @@ def expand_playbooks(document: Document, beside: Path) -> Document:
         if not isinstance(entry, dict) or "playbook" not in entry:
             entries.append(entry)
             continue
-        place = ("benchmarks", index, "playbook")
+        playbook_path = ("benchmarks", index, "playbook")
         try:
-            playbook = _playbook(entry["playbook"], document, place, beside=beside)
+            playbook = _playbook(entry["playbook"], document, playbook_path, beside=beside)
         except ConfigError as error:
             problems.extend(error.problems)
             continue

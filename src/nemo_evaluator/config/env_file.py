@@ -67,12 +67,12 @@ def _parse(text: str, path: Path) -> dict[str, str]:
                 f"{path}:{number}: not NAME=VALUE",
                 hint="quote a value that has spaces or quotes in it",
             )
-        double = match["double"]
-        if double is None:
-            quoted = match["single"]
+        double_quoted = match["double"]
+        if double_quoted is None:
+            quoted_value = match["single"]
         else:
-            quoted = _ESCAPE.sub(lambda one: _unescaped(one[1]), double)
-        values[match["name"]] = quoted if quoted is not None else match["plain"]
+            quoted_value = _ESCAPE.sub(lambda one: _unescaped(one[1]), double_quoted)
+        values[match["name"]] = quoted_value if quoted_value is not None else match["plain"]
     return values
 
 

@@ -224,7 +224,7 @@ def _number_as_text(value: Any) -> Any:
     return value
 
 
-# Last in the list, so that the bounds before it stay bounds in the JSON Schema.
+# Placed last in annotations, so that the JSON Schema keeps the bounds before it.
 NotBool = BeforeValidator(_no_bool)
 Int = Annotated[int, NotBool]
 Count = Annotated[int, Field(ge=0, le=2**53), NotBool]
@@ -232,7 +232,7 @@ Positive = Annotated[int, Field(ge=1, le=2**53), NotBool]
 Port = Annotated[int, Field(ge=1, le=65535), NotBool]
 Number = Annotated[float, NotBool]
 NonNegative = Annotated[float, Field(ge=0), NotBool]
-# Seconds for one step, unless a benchmark says otherwise.
+# Default timeout of one step, in seconds.
 STEP_TIMEOUT = 1800.0
 Above0 = Annotated[float, Field(gt=0), NotBool]
 Share = Annotated[float, Field(ge=0, le=1), NotBool]
@@ -240,14 +240,14 @@ Temperature = Annotated[float, Field(ge=0, le=2), NotBool]
 Penalty = Annotated[float, Field(ge=-2, le=2), NotBool]
 Confidence = Annotated[float, Field(ge=0.5, lt=1), NotBool]
 Name = Annotated[str, Field(min_length=1)]
-# Text that ends up in scripts and commands: in one line, in several, as an argument that is no option, as a mount.
+# Texts for scripts and commands: one line, several lines, an argument that is not an option, a mount.
 Line = Annotated[str, AfterValidator(_line)]
 LineName = Annotated[str, Field(min_length=1), AfterValidator(_line)]
 ShellText = Annotated[str, AfterValidator(_text)]
 Argument = Annotated[str, Field(min_length=1), AfterValidator(_argument)]
 Mount = Annotated[str, AfterValidator(_mount)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
-# Of a URL, as a command and the configuration of HAProxy take it without quotes.
+# The path of a URL, with characters that need no quotes in commands and HAProxy configurations.
 UrlPath = Annotated[str, Field(pattern=r"^/[A-Za-z0-9_.~!&()*+,;=:@%/?-]*$")]
 NetworkRange = Annotated[str, AfterValidator(_network)]
 HashPrefix = Annotated[str, Field(pattern="^[0-9a-f]{4,64}$")]
@@ -261,7 +261,7 @@ SecretText = Annotated[
     PlainSerializer(str, return_type=str),
     _WithJsonSchema({"type": "string", "format": "password"}),
 ]
-# What is secret in them is masked wherever the config is written.
+# Mappings whose secrets are masked wherever the config is written.
 EnvMap = Annotated[
     dict[str, str],
     AfterValidator(_env_names),
@@ -300,5 +300,5 @@ AgentName = Annotated[str, Field(min_length=1), Refers("agent")]
 AnyServiceName = Annotated[str, Field(min_length=1), Refers("any")]
 
 _T = TypeVar("_T")
-# A setting that is known and does nothing yet.
+# A setting that is accepted but not supported yet.
 Later: TypeAlias = Annotated[_T | None, NotYet()]

@@ -1,4 +1,4 @@
-"""The policy of ``nel gate``: what each benchmark may lose before a release is stopped."""
+"""The policy of ``nel gate``: how much each benchmark may drop before a release is stopped."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -171,20 +171,20 @@ def _load(
     environment: Mapping[str, str] | None,
 ) -> LoadedConfig:
     """Apply overrides, references, user settings and playbooks to a composed config, and validate it."""
-    resolved = resolve_self_references(apply_overrides(composed, overrides))
-    messages: list[str] = []
-    settings = user_settings.load_settings(messages.append)
-    own_values = prune_nulls(drop_variables(resolved.value))
+    resolved_document = resolve_self_references(apply_overrides(composed, overrides))
+    setting_warnings: list[str] = []
+    settings = user_settings.load_settings(setting_warnings.append)
+    own_values = prune_nulls(drop_variables(resolved_document.value))
     values = user_settings.under_config(own_values, settings)
     output = values.get("output", {})
     if output_dir is not None and isinstance(output, dict):
         values["output"] = {**output, "dir": str(output_dir)}
     folder = source.parent if source else Path()
-    document = expand_playbooks(Document(values, resolved.marks), folder)
+    document = expand_playbooks(Document(values, resolved_document.marks), folder)
     variables = os.environ if environment is None else environment
     config, config_warnings = _validate(document, variables)
     return LoadedConfig(
-        config, document, source, overrides=overrides, warnings=messages + config_warnings
+        config, document, source, overrides=overrides, warnings=setting_warnings + config_warnings
     )
 
 
@@ -277,10 +277,14 @@ def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[in
             schema_problems = explain(error, Document(data), EvalConfig)
         wrong_paths = [path_of(problem.path) for problem in schema_problems]
         wrong_paths += [reference.path for reference in cross_check(data)]
-        dropped = {path[1] for path in wrong_paths if not _replaced(data, path) and path[1:]}
-        remaining = [position for position in range(len(indices)) if position not in dropped]
-        indices = [indices[position] for position in remaining]
-        data["benchmarks"] = [data["benchmarks"][position] for position in remaining]
+        dropped_positions = {
+            path[1] for path in wrong_paths if not _replaced(data, path) and path[1:]
+        }
+        kept_positions = [
+            position for position in range(len(indices)) if position not in dropped_positions
+        ]
+        indices = [indices[position] for position in kept_positions]
+        data["benchmarks"] = [data["benchmarks"][position] for position in kept_positions]
     return None
 
 
@@ -288,11 +292,11 @@ def path_of(shown: str) -> ConfigPath:
     """Parse a path written by ``show_path``."""
     keys: list[str | int] = []
     for match in _KEY.finditer(shown):
-        quoted, index, plain = match.groups()
+        quoted_key, index, plain_key = match.groups()
         if index:
             keys.append(int(index))
         else:
-            keys.append(plain if quoted is None else quoted)
+            keys.append(plain_key if quoted_key is None else quoted_key)
     return tuple(keys)
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves behind: folder, reports, exports, traffic log."""
+"""The output of a run: folder, reports, exports, traffic log."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -144,10 +144,12 @@ class OutputConfig(Model):
         for name, settings in self.export_config.items():
             if name in self.export:
                 check_settings(EXPORTERS, name, settings, "export_config", name)
-        stray = [name for name in self.export_config if name not in self.export]
-        if stray:
-            text = "export_config has settings for {names}, which export does not name"
-            raise PydanticCustomError("stray_export", text, {"names": ", ".join(map(repr, stray))})
+        unknown_exporters = [name for name in self.export_config if name not in self.export]
+        if unknown_exporters:
+            message = "export_config has settings for {names}, which export does not name"
+            raise PydanticCustomError(
+                "stray_export", message, {"names": ", ".join(map(repr, unknown_exporters))}
+            )
         return self
 
     @classmethod

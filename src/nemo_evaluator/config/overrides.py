@@ -47,9 +47,9 @@ def parse_override(override: str) -> tuple[list[str], Any]:
     if not equals:
         raise _wrong(override, "has no =", _EXAMPLE)
     # The paths of error messages (`benchmarks[0].name`) can be pasted.
-    dotted = re.sub(r"(?<!\\)\[(-?\d+)\]", r".\1", key.strip())
-    escaped_parts = _PART.findall(dotted)
-    if not escaped_parts or dotted.strip(".") != dotted:
+    dotted_path = re.sub(r"(?<!\\)\[(-?\d+)\]", r".\1", key.strip())
+    escaped_parts = _PART.findall(dotted_path)
+    if not escaped_parts or dotted_path.strip(".") != dotted_path:
         raise _wrong(override, "has no key before the =", _EXAMPLE)
     keys = [re.sub(r"\\(.)", r"\1", part) for part in escaped_parts]
     return keys, parse_value(text, override)
@@ -148,9 +148,9 @@ def _index_hint(entries: list[Any], part: str, path: Path) -> str:
     for index, entry in enumerate(entries):
         if isinstance(entry, dict) and "name" in entry:
             indices.setdefault(str(entry["name"]), index)
-    close = nearest(part, list(reversed(indices)))
-    if close:
-        return f"{close!r} is {show_path((*path, indices[close]))}"
+    similar_name = nearest(part, list(reversed(indices)))
+    if similar_name:
+        return f"{similar_name!r} is {show_path((*path, indices[similar_name]))}"
     return f"write {show_path(path)}.0 for the first entry"
 
 

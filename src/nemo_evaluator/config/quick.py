@@ -49,8 +49,10 @@ def find_provider(text: str) -> tuple[ModelProvider, str]:
     provider = providers().get(name)
     if provider is None or not model:
         other_hint = f"providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
-        suggestions = () if name in providers() else providers()
-        hint = did_you_mean(name, suggestions, also=other_hint, form=f"{{}}/{model or 'MODEL'}")
+        suggestions_from = () if name in providers() else providers()
+        hint = did_you_mean(
+            name, suggestions_from, also=other_hint, form=f"{{}}/{model or 'MODEL'}"
+        )
         raise UsageError(f"--model {text} does not name a provider and a model", hint=hint)
     return provider, f"{provider.org}/{model}" if provider.org and "/" not in model else model
 

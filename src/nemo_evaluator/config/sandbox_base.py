@@ -1,4 +1,4 @@
-"""What the kinds of sandbox share. Each kind declares its settings in its own file under ``sandbox/``."""
+"""The base classes of sandbox settings. Each kind declares its settings in its own file under ``sandbox/``."""
 
 import warnings
 from typing import Annotated, Any, Self, TypeAlias
@@ -9,7 +9,7 @@ from nemo_evaluator.config.fields import Above0, Argument, EnvMap, Model, Positi
 from nemo_evaluator.config.groups import SANDBOXES
 from nemo_evaluator.config.kinds import KindOf
 
-# How long and how many: an answer does not depend on it.
+# Limits and placement, on which an answer does not depend.
 _OPERATIONAL = {
     "concurrency",
     "timeout",

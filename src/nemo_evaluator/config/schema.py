@@ -87,7 +87,7 @@ _NOUNS: dict[type[BaseModel], str] = {
     SandboxBase: "sandbox",
     ClusterBase: "cluster",
 }
-# In the order of the page.
+# Packages in the order of the sections of the page.
 _ROOMS = (
     *(
         "config.eval_config",

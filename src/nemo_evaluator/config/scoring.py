@@ -1,4 +1,4 @@
-"""How answers are scored: metrics in addition to a benchmark's own scorer, or instead of it.
+"""The scoring of answers: metrics in addition to a benchmark's own scorer, or instead of it.
 
 Each kind of metric declares its settings in its own file under ``scoring/metrics/``.
 """

@@ -1,4 +1,4 @@
-"""What the service kinds share."""
+"""Base classes and common settings of the kinds of service."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -43,7 +43,7 @@ class ServiceBase(Model):
     """A service reached over HTTP."""
 
     type: str
-    # What others may use it as: `any` where only the user knows.
+    # How other parts may use the service; `any` if only the user knows.
     role: ClassVar[Role] = "any"
 
     depends_on: list[str] = Field(
@@ -135,7 +135,7 @@ class ModelService(ServiceBase):
         return self
 
 
-# Limits that a proxy block may give, and where they are kept.
+# Limits that may be set in a proxy block, and the settings that store them.
 _PROXY_LIMITS = {
     "request_timeout": "timeouts.total",
     "max_retries": "retry.max_retries",

@@ -1,4 +1,4 @@
-"""What the kinds of solver share. Each kind declares its settings in its own file under ``solvers/``."""
+"""The base class of solver settings. Each kind declares its settings in its own file under ``solvers/``."""
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -18,9 +18,9 @@ class SolverBase(Model):
     """What turns a problem into an answer."""
 
     type: str
-    # A solver that owns its whole evaluation loop cannot be stopped at a problem.
+    # Whether the solver runs the whole evaluation itself, so that it cannot be stopped between problems.
     owns_loop: ClassVar[bool] = False
-    # An agent that lives inside the sandbox.
+    # Whether the agent runs inside the sandbox.
     in_sandbox: ClassVar[bool] = False
 
     @property

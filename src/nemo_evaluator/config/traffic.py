@@ -1,4 +1,4 @@
-"""How a model service is spoken to: generation, interceptors, cache, waits, retries, price."""
+"""Requests to a model service: generation, interceptors, cache, timeouts, retries, price."""
 
 from typing import Annotated, Any, Literal, Self
 

@@ -91,8 +91,8 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
         if document.value is not None:
             return check_settings(document)
         return {}
-    ours, foreign = _apart(document.value)
-    for group, values in foreign.items():
+    own_settings, foreign_settings = _apart(document.value)
+    for group, values in foreign_settings.items():
         for name in (
             [f"{group}.{key}" for key in values]
             if group in UserSettings.model_fields
@@ -100,25 +100,25 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
         ):
             hint = did_you_mean(name, setting_names(), "", form="{}")
             say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
-    return check_settings(Document(ours, document.marks))
+    return check_settings(Document(own_settings, document.marks))
 
 
 def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split values into settings of nel and the rest."""
-    ours: dict[str, Any] = {}
-    foreign: dict[str, Any] = {}
+    own_settings: dict[str, Any] = {}
+    foreign_settings: dict[str, Any] = {}
     for group, settings in values.items():
         group_field = UserSettings.model_fields.get(group)
         if group_field is None or not isinstance(settings, dict):
-            (foreign if group_field is None else ours)[group] = settings
+            (foreign_settings if group_field is None else own_settings)[group] = settings
             continue
         for name, value in settings.items():
             if f"{group}.{name}" in setting_names():
-                target = ours
+                target = own_settings
             else:
-                target = foreign
+                target = foreign_settings
             target.setdefault(group, {})[name] = value
-    return ours, foreign
+    return own_settings, foreign_settings
 
 
 def check_settings(document: Document) -> dict[str, Any]:
@@ -144,11 +144,12 @@ def save_settings(values: dict[str, Any]) -> None:
     else:
         present_values = None
     if isinstance(present_values, dict):
-        foreign = _apart(present_values)[1]
+        foreign_settings = _apart(present_values)[1]
     else:
-        foreign = {}
+        foreign_settings = {}
     write_atomic(
-        path, yaml.safe_dump(deep_merge(values, foreign), sort_keys=False, allow_unicode=True)
+        path,
+        yaml.safe_dump(deep_merge(values, foreign_settings), sort_keys=False, allow_unicode=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""The engine: plan, loop, step. Public names load on first use."""
+"""The engine: plan, loop, step. Public names are imported on first use."""
 
 from typing import TYPE_CHECKING
 

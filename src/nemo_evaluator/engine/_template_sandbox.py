@@ -11,7 +11,7 @@ from nemo_evaluator.core.errors import UsageError
 
 _LONGEST: Final = 10_000_000
 _MOST_ROUNDS: Final = 1_000_000
-# Ways to make much out of little: padding, repetition, powers.
+# Methods that create long texts from short ones.
 _PADDING: Final = frozenset(
     {"center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map"}
 )

@@ -88,15 +88,15 @@ class _Conversation:
 
     def add(self, sent: Sequence[JsonDict], reply: ModelResponse) -> None:
         """Add a request and its reply."""
-        repeated = _common_start(sent, self._last_sent)
-        for message in sent[repeated:]:
+        known_messages = _common_start(sent, self._last_sent)
+        for message in sent[known_messages:]:
             self._match_ids(message)
             recorded_id = None
             if message.get("role") == "tool":
                 recorded_id = self._told_ids.get(str(message.get("tool_call_id")))
             if recorded_id:
                 self._add_result(recorded_id, str(message.get("content")))
-            elif message.get("role") != "assistant" or not repeated:
+            elif message.get("role") != "assistant" or not known_messages:
                 self._builder.message(str(message.get("role", "user")), message.get("content"))
         self._builder.agent(reply, reply.tool_calls)
         self._last_sent = sent
@@ -153,16 +153,16 @@ def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, s
     Returns:
         Each forbidden action, with the text around its first match.
     """
-    deeds: dict[str, str] = {}
+    excerpts: dict[str, str] = {}
     for text in _agent_texts(trajectory):
         for pattern, deed in wires.items():
-            if deed in deeds:
+            if deed in excerpts:
                 continue
             match = re.search(pattern, text)
             if match is not None:
                 start = max(0, match.start() - _CHARS_AROUND)
-                deeds[deed] = text[start : match.end() + _CHARS_AROUND]
-    return deeds
+                excerpts[deed] = text[start : match.end() + _CHARS_AROUND]
+    return excerpts
 
 
 def noted(details: JsonDict, more_details: JsonDict) -> JsonDict:

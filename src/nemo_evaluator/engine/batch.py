@@ -90,18 +90,18 @@ async def _until_halt(work: Coroutine[Any, Any, None], halt: Halt) -> bool:
     Raises:
         BoundaryError: The error of the work, with cause ``solver`` unless it has its own.
     """
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(halt.wait())
+    work_task = asyncio.ensure_future(work)
+    halt_task = asyncio.ensure_future(halt.wait())
     try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({work_task, halt_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        working.cancel()
-        stopping.cancel()
-        await asyncio.gather(working, stopping, return_exceptions=True)
-    if halt and working.cancelled():
+        work_task.cancel()
+        halt_task.cancel()
+        await asyncio.gather(work_task, halt_task, return_exceptions=True)
+    if halt and work_task.cancelled():
         return False
     with boundary(Cause.SOLVER):
-        working.result()
+        work_task.result()
     return True
 
 

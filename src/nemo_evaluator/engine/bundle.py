@@ -96,8 +96,8 @@ def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
     earlier_bundles = task.bundles()
     if not earlier_bundles:
         return bundle
-    earlier = as_dict(stored(earlier_bundles[-1]).get("benchmark"))
-    calibration = as_dict(earlier.get(PLACE))
+    earlier_benchmark = as_dict(stored(earlier_bundles[-1]).get("benchmark"))
+    calibration = as_dict(earlier_benchmark.get(PLACE))
     if not calibration:
         return bundle
     return calibrated(Bundle(task.root, bundle), calibration).document
@@ -226,11 +226,11 @@ def _tampering_of(columns: Columns) -> Tampering | None:
     code = columns.cause.names.get(Cause.TAMPER)
     if code is None:
         return None
-    tampered = np.asarray(columns.cause.codes) == code
-    if not tampered.any():
+    is_tampered = np.asarray(columns.cause.codes) == code
+    if not is_tampered.any():
         return None
-    reward = np.where(tampered, 0.0, np.asarray(columns.reward))
-    judged = ~np.isnan(reward)
-    problems = np.asarray(columns.problem)[judged]
-    score = float(by_problem(problems, reward[judged]).means.mean())
-    return Tampering(tampered=int(tampered.sum()), judged=int(judged.sum()), score=score)
+    reward = np.where(is_tampered, 0.0, np.asarray(columns.reward))
+    is_judged = ~np.isnan(reward)
+    problems = np.asarray(columns.problem)[is_judged]
+    score = float(by_problem(problems, reward[is_judged]).means.mean())
+    return Tampering(tampered=int(is_tampered.sum()), judged=int(is_judged.sum()), score=score)

@@ -24,7 +24,7 @@ _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _BYTE_CODES: Final = 256
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
-# Columns of a table of rows that the check of a run does not read.
+# Columns of the row table that the check of a run does not read.
 _UNCHECKED: Final = (
     "prompt",
     "expected",
@@ -64,12 +64,12 @@ class Columns:
 
     problem: array[int] = field(default_factory=lambda: array("i"))
     repeat: array[int] = field(default_factory=lambda: array("i"))
-    # NaN where the step failed.
+    # NaN for failed steps.
     reward: array[float] = field(default_factory=lambda: array("d"))
     content: array[int] = field(default_factory=lambda: array("Q"))
     cause: Labels = field(default_factory=lambda: Labels(names={"": 0}))
     finish: Labels = field(default_factory=Labels)
-    # NaN where nothing was answered.
+    # NaN for steps without an answer.
     latency: array[float] = field(default_factory=lambda: array("f"))
     queue: array[float] = field(default_factory=lambda: array("f"))
     unparsed: array[int] = field(default_factory=lambda: array("B"))
@@ -224,17 +224,17 @@ class Columns:
         """Return the problem and the reward of each scored row."""
         problem = np.asarray(self.problem)
         reward = np.asarray(self.reward)
-        scored = ~np.isnan(reward)
-        if scored.all():
+        is_scored = ~np.isnan(reward)
+        if is_scored.all():
             return problem, reward
-        return problem[scored], reward[scored]
+        return problem[is_scored], reward[is_scored]
 
     def written(self) -> WrittenRows:
         """Return the rows for the check of the run, without the columns that it does not read."""
-        absent: Any = None
+        no_column: Any = None
         table = RowTable(
             None,
-            **dict.fromkeys(_UNCHECKED, absent),
+            **dict.fromkeys(_UNCHECKED, no_column),
             problem=np.asarray(self.problem),
             repeat=np.asarray(self.repeat),
             reward=np.asarray(self.reward),

@@ -71,9 +71,9 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
     plan = await _plan(job)
     with folder_lock(task.root, say=job.say):
         if not job.resume:
-            moved = archive_previous(task)
-            if moved is not None:
-                job.say(f"{moved}; --resume would have reused it")
+            archive_message = archive_previous(task)
+            if archive_message is not None:
+                job.say(f"{archive_message}; --resume would have reused it")
         journal = Journal(task.journal)
         try:
             return await _run(Session(job, plan, task, journal=journal), pool)

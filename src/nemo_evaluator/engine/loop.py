@@ -54,15 +54,15 @@ class Loop:
         self._running: set[asyncio.Task[None]] = set()
         self._most = max_concurrent + max(waiting, _WAITING_PER_SLOT * max_concurrent)
         self._fewer = asyncio.Event()
-        # Whether the producer waits for a slot, and nothing else.
+        # Whether the producer is waiting for a slot.
         self._asking = False
 
     async def run(self) -> None:
         """Run until all steps have ended, or those in flight have used the time that ``halt`` grants them."""
         producer = asyncio.create_task(self._produce())
-        stopper = asyncio.create_task(self._halt.wait())
+        halt_task = asyncio.create_task(self._halt.wait())
         try:
-            await asyncio.wait({producer, stopper}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({producer, halt_task}, return_when=asyncio.FIRST_COMPLETED)
             if self._halt:
                 producer.cancel()
                 with suppress(asyncio.CancelledError):
@@ -71,7 +71,7 @@ class Loop:
                 while self._running and time.monotonic() - requested_at < self._halt.drain:
                     await asyncio.wait(self._running, timeout=0.1)
         finally:
-            tasks = (producer, stopper, *self._running)
+            tasks = (producer, halt_task, *self._running)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,6 +140,7 @@ class Loop:
             self._slots.release()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        """Forget a task that has ended, and let the producer start another one."""
         self._running.discard(task)
         self._fewer.set()
         if not task.cancelled():
@@ -147,7 +148,7 @@ class Loop:
 
 
 def _equal(before: Context, after: Context) -> bool:
-    """Whether nothing was set in between: by identity, since values are anybody's."""
+    """Whether two contexts hold the same objects; compared by identity, since values may define their own equality."""
     return len(before) == len(after) and all(map(is_, before.values(), after.values()))
 
 
@@ -155,11 +156,11 @@ T = TypeVar("T")
 
 
 class Deadlines:
-    """Does what ``asyncio.timeout`` does, at a tenth of its cost, where every task has the same limit."""
+    """Time limits like those of ``asyncio.timeout``, at a tenth of its cost, if all tasks have the same limit."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        # In the order of their ends.
+        # In the order of their deadlines.
         self._ends: dict[asyncio.Task[object], float] = {}
         self._late: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -199,6 +200,7 @@ class Deadlines:
                 task.uncancel()
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the tasks whose deadline has passed, and set the timer for the next one."""
         self._timer = None
         for task, deadline in list(self._ends.items()):
             if deadline > loop.time():

@@ -77,7 +77,7 @@ def _merge_task(
         lost_scores = _lost_scores(shards, facts.extra_scores)
         if lost_scores:
             bundle["scores_not_merged"] = lost_scores
-        # From here on there are only renames, and no bundle until all files that it names are in place.
+        # From here on files are only renamed, and there is no bundle until all files that it names exist.
         for old_bundle in task.bundles():
             old_bundle.unlink()
         for path in (staging.journal, staging.results, staging.trajectories, staging.traffic):
@@ -103,7 +103,7 @@ def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
         config=config | plan.describe() | {"n_shards": len(shards)},
         min_coverage=config.get("min_coverage", 0.95),
         elapsed=max(shard.runtime.elapsed_seconds or 0.0 for shard in shards),
-        # The end of the last shard: merging again gives the same file.
+        # The end of the last shard, so that merging again produces the same file.
         finished=max(shard.finished for shard in shards),
         stopped=stopped(shards),
         missing_shards=missing_shards(shards, plan.selected),
@@ -134,8 +134,8 @@ def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -
 def _staging_folder(task: TaskPaths) -> Path:
     """Create an empty folder inside the benchmark's folder for the merged files.
 
-    An unsharded run in the benchmark's folder is moved to ``previous/`` first, as a new run would do. After a merge that
-    was killed, the files in the folder are its own.
+    An unsharded run in the benchmark's folder is moved to ``previous/`` first, as a new run would do. After a merge
+    that was killed, the files in the folder are its own.
     """
     staging = task.root / ".merging"
     if not staging.exists():

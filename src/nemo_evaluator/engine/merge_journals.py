@@ -53,7 +53,7 @@ class ShardJournal:
         self.others = array("q")
         self._plan = plan
         self._sessions = 0
-        # Where the last session begins.
+        # The offset at which the last session begins.
         self._session_at = 0
         size = plan.dataset_size * plan.repeats
         # Setting single items of an array is several times faster than of a numpy array.
@@ -82,7 +82,7 @@ class ShardJournal:
             if step_number is None:
                 continue
             if kind == ANSWER:
-                # A newer answer has no verdict yet, whatever an older one got.
+                # A verdict on an older answer does not apply to a newer one.
                 answers[step_number] = offset
                 outcomes[step_number] = _NONE
                 reached[step_number] = _ANSWERED
@@ -133,11 +133,11 @@ class Gathering:
     def add(self, folder: Path) -> None:
         """Read the journal of one shard's task folder."""
         shard = ShardJournal(folder, self._plan)
-        better = shard.reached > self._reached
-        self._owner[better] = len(self._journals)
-        self._answers[better] = shard.answers[better]
-        self._outcomes[better] = shard.outcomes[better]
-        self._reached[better] = shard.reached[better]
+        is_further = shard.reached > self._reached
+        self._owner[is_further] = len(self._journals)
+        self._answers[is_further] = shard.answers[is_further]
+        self._outcomes[is_further] = shard.outcomes[is_further]
+        self._reached[is_further] = shard.reached[is_further]
         self._journals.append((shard.path, shard.others))
 
     def write(self, target: Path) -> StepIndex:

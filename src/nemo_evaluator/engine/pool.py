@@ -140,33 +140,35 @@ class StepQueue:
     def _affordable(self) -> float:
         """Return how many more steps the budgets allow, at the average cost so far; at least one if none is running."""
         affordable = math.inf
-        for budget, before in zip(self._budgets, self._spent_before, strict=True):
-            used_amounts = spent_beyond(budget.spent(), before)
+        for budget, spent_before in zip(self._budgets, self._spent_before, strict=True):
+            used_amounts = spent_beyond(budget.spent(), spent_before)
             limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
             for key, limit in limits.items():
                 if limit is None:
                     continue
                 cost = self._cost_of_step(key, used_amounts[key])
                 if cost:
-                    affordable = min(affordable, (limit - before[key] - used_amounts[key]) // cost)
+                    affordable = min(
+                        affordable, (limit - spent_before[key] - used_amounts[key]) // cost
+                    )
         if not self._out:
             return max(affordable, 1)
         return max(affordable - self._out, 0)
 
     def _cost_of_step(self, key: str, used: float) -> float:
         """Return the average cost of a step; before the first one has ended, one request, or otherwise infinity."""
-        at_least = 1.0 if key == "requests" else 0.0
+        minimum = 1.0 if key == "requests" else 0.0
         if self.ended:
-            return max(at_least, used / self.ended)
-        return at_least or math.inf
+            return max(minimum, used / self.ended)
+        return minimum or math.inf
 
     def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
         """Return what each budget was charged, without the share ``charged`` of the worker itself."""
-        by_others: list[JsonDict] = []
+        others_charges: list[JsonDict] = []
         for index, budget in enumerate(self._budgets):
             own_charges = charged[index] if index < len(charged) else {}
-            by_others.append(spent_beyond(budget.spent(), own_charges))
-        return by_others
+            others_charges.append(spent_beyond(budget.spent(), own_charges))
+        return others_charges
 
     def counts(self) -> tuple[int, int]:
         """Return the number of scored steps, and how many steps were reused from earlier sessions."""
@@ -186,8 +188,10 @@ class StepQueue:
         for entry in reply.traffic:
             if self._ctx.job.traffic is not None:
                 self._ctx.job.traffic(entry)
-        for budget, before, now in zip(self._budgets, charged, reply.spent, strict=True):
-            budget.resume(**spent_beyond(now, before))
+        for budget, charged_before, charged_now in zip(
+            self._budgets, charged, reply.spent, strict=True
+        ):
+            budget.resume(**spent_beyond(charged_now, charged_before))
             limit = budget.reached()
             if limit is not None:
                 error = budget.end(limit)

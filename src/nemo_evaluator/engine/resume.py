@@ -141,12 +141,12 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
     index = context.index
     prints = context.prints
     for path in journals:
-        past = StepIndex(plan.dataset_size, plan.repeats)
-        past.take(scan_records(path), History())
+        past_index = StepIndex(plan.dataset_size, plan.repeats)
+        past_index.take(scan_records(path), History())
         with path.open("rb") as file:
             for step in plan.steps():
-                answer_at = past.answer(step)
-                outcome_at = past.outcome(step)
+                answer_at = past_index.answer(step)
+                outcome_at = past_index.outcome(step)
                 if answer_at is None:
                     continue
                 own_at = index.answer(step)

@@ -168,8 +168,8 @@ class Session:
 
     def elapsed(self) -> float:
         """Return the seconds of all sessions that had work to do."""
-        worked = self.tally.done > self.tally.reused
-        own_seconds = time.monotonic() - self.started if worked else 0.0
+        has_worked = self.tally.done > self.tally.reused
+        own_seconds = time.monotonic() - self.started if has_worked else 0.0
         return self.history.elapsed + own_seconds
 
     def recorded_config(self, reuse: ReusePlan) -> JsonDict:

@@ -31,8 +31,8 @@ class ShardResult(Bundle):
         if bundle is None:
             raise UsageError(f"{folder} has no bundle yet", hint=_FINISH)
         shard = cls(bundle.path, bundle.document)
-        starts = [session.get("at") or 0.0 for session in sessions(shard.files.journal)]
-        if max(starts, default=0.0) > shard.finished.timestamp():
+        session_starts = [session.get("at") or 0.0 for session in sessions(shard.files.journal)]
+        if max(session_starts, default=0.0) > shard.finished.timestamp():
             raise UsageError(
                 f"{folder} was resumed after its bundle was written, and has not ended",
                 hint=_FINISH,
@@ -115,28 +115,32 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
         return []
     totals = {part["total"] for part in shard_parts}
     if len(totals) == 1:
-        present = {part["idx"] for part in shard_parts}
-        missing_indices = set(range(totals.pop())) - present
+        present_indices = {part["idx"] for part in shard_parts}
+        missing_indices = set(range(totals.pop())) - present_indices
         return [str(index) for index in sorted(missing_indices)]
-    gaps = []
+    missing_ranges = []
     covered = 0
     for start, end in [*sorted(part["range"] for part in shard_parts), [selected, selected]]:
         if start > covered:
-            gaps.append(f"problems {covered}-{start - 1} of the plan")
+            missing_ranges.append(f"problems {covered}-{start - 1} of the plan")
         covered = max(covered, end)
-    return gaps
+    return missing_ranges
 
 
 def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
     """Return why shards ended early; None if none did."""
-    early = {shard.folder.parent.name: shard.stopped for shard in shards if shard.stopped}
-    kinds = [facts["kind"] for facts in early.values() if facts.get("kind")]
-    if not early:
+    stopped_shards = {shard.folder.parent.name: shard.stopped for shard in shards if shard.stopped}
+    kinds = [facts["kind"] for facts in stopped_shards.values() if facts.get("kind")]
+    if not stopped_shards:
         return None
     if not kinds:
-        return {"shards": early}
-    reasons = [f"{name}: {facts['reason']}" for name, facts in early.items() if facts.get("reason")]
-    return {"kind": kinds[0], "reason": "; ".join(reasons), "shards": early}
+        return {"shards": stopped_shards}
+    reasons = [
+        f"{name}: {facts['reason']}"
+        for name, facts in stopped_shards.items()
+        if facts.get("reason")
+    ]
+    return {"kind": kinds[0], "reason": "; ".join(reasons), "shards": stopped_shards}
 
 
 def _short(value: object) -> str:

@@ -41,22 +41,22 @@ class StepRunner:
 
     async def run(self, step: Step) -> None:
         """Run a step to its outcome: seed it, then retry until it is answered and verified."""
-        ctx = self._ctx
+        context = self._ctx
         work = StepWork(step, _UNSEEDED, "", fingerprint="", started=time.perf_counter())
         while True:
             try:
                 with _SEED:
-                    problem = await ctx.environment.seed(step.problem_idx)
-                    work.seed = ctx.template.apply(problem) if ctx.template else problem
+                    problem = await context.environment.seed(step.problem_idx)
+                    work.seed = context.template.apply(problem) if context.template else problem
                 break
             except BoundaryError as error:
                 if not await self._failures.may_retry(work, error):
                     return
         work.attempts = 0
         work.problem = problem_hash(problem)
-        work.fingerprint = ctx.prints.answer(work.problem, step)
+        work.fingerprint = context.prints.answer(work.problem, step)
         work.timing["seed_ms"] = milliseconds_since(work.started)
-        if ctx.reuse.decision(step) == VERIFY:
+        if context.reuse.decision(step) == VERIFY:
             self._load_answer(work)
         while True:
             try:

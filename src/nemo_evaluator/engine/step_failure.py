@@ -48,8 +48,8 @@ class FailedSteps:
         """
         file_error = out_of_files(error)
         if file_error is not None:
-            shortage = storage_error(file_error)
-            self._ctx.halt.set(HaltKind.ERROR, shortage.message, error=shortage)
+            shortage_error = storage_error(file_error)
+            self._ctx.halt.set(HaltKind.ERROR, shortage_error.message, error=shortage_error)
             return False
         work.attempts += error.attempts
         retriable = POLICY[error.cause].retry
@@ -92,10 +92,10 @@ class FailedSteps:
         if self._tracebacks >= _TRACEBACKS:
             return
         self._tracebacks += 1
-        trace = scrub("".join(traceback.format_exception(raised)))
+        traceback_text = scrub("".join(traceback.format_exception(raised)))
         path = self._ctx.journal.path.with_name(ERRORS)
         with path.open("a", encoding="utf-8", errors="replace") as log:
-            log.write(f"problem {step.problem_idx}, repeat {step.repeat}\n{trace}\n")
+            log.write(f"problem {step.problem_idx}, repeat {step.repeat}\n{traceback_text}\n")
 
     def _stop_if_first(self, error: BoundaryError) -> None:
         """Stop if the first requests all failed in a way that affects all others."""
@@ -116,8 +116,8 @@ class FailedSteps:
             hint = error.hint or _NO_ANSWER
         if self._rejections >= threshold:
             message = f"the first requests were all {description}: {error.message}"
-            stop = type(error)(message, hint=hint)
-            self._ctx.halt.set(HaltKind.ERROR, stop.message, error=stop)
+            stop_error = type(error)(message, hint=hint)
+            self._ctx.halt.set(HaltKind.ERROR, stop_error.message, error=stop_error)
 
     def _stop_if_solver_is_broken(self, error: BoundaryError) -> None:
         """Stop if the solver raised: at once, or for agents after several failures in a row."""
@@ -128,6 +128,6 @@ class FailedSteps:
         if is_agent and self._recorder.crashes < threshold:
             return
         hint = "set skip_failed: true to record such rows as failed and continue"
-        stop = SolverError(f"the solver raised: {error.message}", hint=hint)
-        stop.__cause__ = error.__cause__
-        self._ctx.halt.set(HaltKind.ERROR, stop.message, error=stop)
+        stop_error = SolverError(f"the solver raised: {error.message}", hint=hint)
+        stop_error.__cause__ = error.__cause__
+        self._ctx.halt.set(HaltKind.ERROR, stop_error.message, error=stop_error)

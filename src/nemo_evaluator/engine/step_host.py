@@ -85,7 +85,7 @@ class StepHost:
         await open_steps(job)
         self._runner = StepRunner(self._ctx)
         current_slots.set(self._slots)
-        # Steps run in the context in which their benchmark was built.
+        # Steps run in a copy of the context in which the benchmark was prepared.
         self._context = contextvars.copy_context()
         return dict(self._ctx.prints.parts)
 

@@ -57,10 +57,10 @@ class StepRecorder:
 
     def outcome(self, work: StepWork, outcome: Outcome) -> None:
         """Append the outcome of a step; the tally counts it once it is in the file."""
-        ctx = self._ctx
+        context = self._ctx
         answer = work.answer
         work.timing["total_ms"] = milliseconds_since(work.started)
-        fingerprint = ctx.prints.verdict(work.fingerprint, work.seed)
+        fingerprint = context.prints.verdict(work.fingerprint, work.seed)
         sealed = work.sealed if answer is not None else None
         record = outcome_record(work.step, fingerprint, outcome, timing=work.timing, of=sealed)
         if answer is None:
@@ -70,15 +70,15 @@ class StepRecorder:
         if answer is not None and answer.model_response is not None:
             tokens = answer.model_response.total_tokens or 0
             cost = answer.model_response.cost_usd or 0.0
-        tally = ctx.tally
-        offset = ctx.journal.append(record, lambda: tally.add(record, tokens, cost))
-        ctx.index.set_outcome(work.step, offset)
+        tally = context.tally
+        offset = context.journal.append(record, lambda: tally.add(record, tokens, cost))
+        context.index.set_outcome(work.step, offset)
         reward = None
         if isinstance(outcome, Scored):
             self.crashes = 0
             reward = outcome.verdict.reward
-        if ctx.stop is not None:
-            ctx.ended(work.step, work.problem, reward)
+        if context.stop is not None:
+            context.ended(work.step, work.problem, reward)
 
 
 def milliseconds_since(started: float) -> float:

@@ -50,17 +50,23 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Steps a second since the start of this session (reused ones do not count)."""
+        """Steps per second in this session, without the reused ones."""
         elapsed = time.monotonic() - self.started
         return (self.done - self.reused) / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta_seconds(self) -> float | None:
-        """Seconds to the end at this rate."""
+        """Estimated seconds until all steps are done; None while the rate is unknown."""
         return (self.planned - self.done) / self.rate if self.rate > 0 else None
 
     def add(self, outcome: JsonDict, tokens: int = 0, cost_usd: float = 0.0) -> None:
-        """Count a step by the record of its outcome."""
+        """Count a step.
+
+        Args:
+            outcome: The record of its outcome.
+            tokens: The tokens it used.
+            cost_usd: The cost of its requests.
+        """
         if outcome["status"] == "scored":
             reward = outcome["reward"]
             self.scored += 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
-# The name under which a caller of the Python API hands over a judge for benchmarks that need one.
+# The name of the judge's client, if the Python API supplies one.
 _JUDGE_CLIENT: Final = "judge"
 _NO_JUDGE: Final = 3
 _SHORT: Final = 40
@@ -114,8 +114,10 @@ class Verifier:
             self._primary = self._metrics[0].name
         judges = [metric.name for metric in scoring.metrics if metric.type in JUDGES]
         self._judge = judges[0] if judges else None
-        prints = [metric.fingerprint for metric in self._metrics]
-        self.fingerprint = digest([self.fingerprint, self._defaults, self._primary, prints])
+        metric_fingerprints = [metric.fingerprint for metric in self._metrics]
+        self.fingerprint = digest(
+            [self.fingerprint, self._defaults, self._primary, metric_fingerprints]
+        )
 
     @property
     def reward_from(self) -> str:
@@ -175,12 +177,12 @@ class Verifier:
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
         """Run all metrics on a sample and add their results to the verdict."""
-        measured = await asyncio.gather(
+        outcomes = await asyncio.gather(
             *(self._one(metric, sample) for metric in self._metrics), return_exceptions=True
         )
         results: dict[str, MetricResult] = {}
         # All metrics finish before the first failure is raised: their requests are already paid for.
-        for metric, result in zip(self._metrics, measured, strict=True):
+        for metric, result in zip(self._metrics, outcomes, strict=True):
             if isinstance(result, BaseException):
                 raise result
             results[metric.name] = result

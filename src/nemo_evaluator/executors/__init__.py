@@ -1,1 +1,1 @@
-"""Where a run happens: one file per executor."""
+"""Executors, which start runs; one file for each."""

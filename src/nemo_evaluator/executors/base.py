@@ -43,7 +43,7 @@ State = Literal[
     "ended",
     "unknown",
 ]
-# The worker's exit codes. An INVALID run has come to its end, too; a spent budget has not.
+# The worker's exit codes. An INVALID run is finished, too; a run whose budget is spent is not.
 EXIT_STATES: Final[dict[int, State]] = {
     0: "finished",
     3: "finished",

@@ -38,7 +38,7 @@ class BenchmarkImage:
     module: Path
     base: str
     requirements: Path | None = None
-    # Patterns of files that go in although they look like secrets.
+    # Patterns of files to copy although they look like secrets.
     include: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -244,7 +244,7 @@ def _outermost(folders: list[Path]) -> list[Path]:
             raise UsageError(
                 "/ cannot be mounted in a container", hint="start the run in a folder of its own"
             )
-        if folder.is_dir() and not any(folder.is_relative_to(outer) for outer in outermost):
+        if folder.is_dir() and not any(folder.is_relative_to(parent) for parent in outermost):
             outermost.append(folder)
     return outermost
 

@@ -103,7 +103,7 @@ class RayPool:
         finally:
             for worker in workers:
                 worker.cancel()
-            # The first error is already on its way; the other workers must have ended before the pool is closed.
+            # The first error is being raised; the other workers must have ended before the pool is closed.
             await asyncio.gather(*workers, return_exceptions=True)
 
     async def _join(self, ledger: StepQueue) -> None:
@@ -115,8 +115,8 @@ class RayPool:
         for is_last_attempt in (False, False, True):
             if ray.is_initialized() or ledger.halt:
                 return
-            # In a thread: in the main one Ray would take the signals over. A cluster of our own that does not start
-            # within Ray's half minute, on a busy machine, is tried again.
+            # In a thread, because Ray replaces the signal handlers of the main thread. Starting a local cluster
+            # is retried, since it may exceed Ray's limit of half a minute on a busy machine.
             (error,) = await asyncio.gather(asyncio.to_thread(self._init), return_exceptions=True)
             # Ray's own handler in C prints a stack and ends the process three seconds after a SIGTERM.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
@@ -140,9 +140,9 @@ class RayPool:
             # Not in $TMPDIR: the paths of sockets are limited in length.
             if self._own is None:
                 self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
-                watching = ["/bin/sh", str(_WATCH), self._own]
+                watch_command = ["/bin/sh", str(_WATCH), self._own]
                 self._watch = subprocess.Popen(
-                    watching, stdin=subprocess.PIPE, start_new_session=True
+                    watch_command, stdin=subprocess.PIPE, start_new_session=True
                 )
             options |= {
                 "num_cpus": self._settings.shards,
@@ -249,14 +249,14 @@ class RayPool:
             Its fingerprints; None if there is nothing left for it to do.
         """
         future = asyncio.ensure_future(opening)
-        began = time.monotonic()
+        started_at = time.monotonic()
         warned = False
         while not (await asyncio.wait([future], timeout=LOOK))[0]:
             if ledger.halt or ledger.done:
                 future.cancel()
                 ray.kill(self._actors.pop(number))
                 return None
-            if not warned and time.monotonic() - began > _SLOW:
+            if not warned and time.monotonic() - started_at > _SLOW:
                 warned = True
                 _log.warning(
                     "Ray worker %d is not ready yet: the cluster has no free CPU, or is slow",

@@ -37,7 +37,7 @@ class RunRequest:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     config_file: str | None = None
-    # The variable that holds the key; null: a provider's own, or the first of the usual ones that is set.
+    # The variable that holds the key; null for the provider's own, or the first usual one that is set.
     key_variable: str | None = None
     judge_url: str | None = None
     judge_id: str | None = None
@@ -63,7 +63,7 @@ class RunRequest:
     background: bool = False
     submit: bool = False
     shard: str | None = None
-    # Of a run whose executor splits it: the one shard that is resumed.
+    # The only shard to resume, if the executor splits the run.
     only_shard: int | None = None
     strict_export: bool = False
     frozen: bool = False
@@ -73,7 +73,7 @@ class RunRequest:
     verbose: bool = False
     cwd: str | None = None
     run_id: str | None = None
-    # As others may read it.
+    # The arguments of the command, with secrets masked.
     command: tuple[str, ...] = ()
 
 
@@ -104,10 +104,10 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
 
 def needed_variables(loaded: LoadedConfig) -> dict[str, str]:
     """Return the environment variables that a run needs elsewhere: those its config refers to, and common ones."""
-    named = set(_NAMED.findall(dumps(loaded.raw).decode()))
+    config_names = set(_NAMED.findall(dumps(loaded.raw).decode()))
     variables: dict[str, str] = {}
     for name, value in os.environ.items():
-        if name in named or _USUAL.match(name):
+        if name in config_names or _USUAL.match(name):
             variables[name] = value
     return variables
 

@@ -79,7 +79,7 @@ def _flags(value: dict[str, str]) -> dict[str, str]:
 
 
 def _pool_name(value: str) -> str:
-    # The job script hands pools on as lines of NAME=GROUP:NODES.
+    # The job script passes pools as lines of NAME=GROUP:NODES.
     if control_character(value) is not None or "=" in value or not value:
         message = "the name of a node pool must be one line without = and control characters"
         raise PydanticCustomError("bad_pool_name", message)

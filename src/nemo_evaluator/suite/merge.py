@@ -49,22 +49,22 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
         if repeats is not None and actual_repeats != repeats:
             message = f"{name} was run with {counted(actual_repeats, 'repeat')}, not {repeats}"
             raise UsageError(message, hint="leave --repeats out")
-    merged = SuiteResult()
+    merged_result = SuiteResult()
     with folder_lock(folder, say=say):
         aggregator = _Sums(folder, say)
         for bundle in merge_shards(folder, aggregator):
             for path in folder.glob(f"*/{bundle['run_id']}.json"):
                 settled_bundle = settle_status(TaskPaths(path.parent), bundle)
-                merged.benchmarks.append(
+                merged_result.benchmarks.append(
                     BenchmarkResult(bundle["benchmark"]["name"], settled_bundle)
                 )
         aggregator.describe_run()
         if aggregator.config is not None:
             output = aggregator.config.output
-            merged.reports = write_all_reports(output, folder)
-            merged.export_errors = run_exports(output, folder, say)
-            merged.strict_export = output.strict_export
-    return merged
+            merged_result.reports = write_all_reports(output, folder)
+            merged_result.export_errors = run_exports(output, folder, say)
+            merged_result.strict_export = output.strict_export
+    return merged_result
 
 
 class _Sums:
@@ -123,11 +123,11 @@ class _Sums:
 async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
     """Compute the aggregate scores of a benchmark without starting its services."""
     use_datasets(config.datasets)
-    idle = {name: not_started(name, service) for name, service in config.services.items()}
+    idle_services = {name: not_started(name, service) for name, service in config.services.items()}
     async with AsyncExitStack() as stack:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
-        clients = Clients(config.services, idle, bench.max_concurrent, stack=stack)
+        clients = Clients(config.services, idle_services, bench.max_concurrent, stack=stack)
         return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
 
 

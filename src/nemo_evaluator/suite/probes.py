@@ -93,9 +93,9 @@ async def measure_noise(
                     )
                     measured_by = tie(fingerprints_of(job).parts)
                 runs = []
-                for index, level in enumerate((levels[0], levels[0], levels[1])):
-                    say(f"{key}: {index + 1} of 3, concurrency {level}")
-                    builder = Builder(_at(quiet_config, level), running, f"noise-{index}")
+                for index, concurrency in enumerate((levels[0], levels[0], levels[1])):
+                    say(f"{key}: {index + 1} of 3, concurrency {concurrency}")
+                    builder = Builder(_at(quiet_config, concurrency), running, f"noise-{index}")
                     runs.append(await _run_once(builder, key, folder / str(index)))
                 first_rows, second_rows, third_rows = (_scored_rows(run) for run in runs)
                 report = NoiseReport(
@@ -141,12 +141,12 @@ def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int],
     other_answers = 0
     other_verdicts = 0
     difference = 0.0
-    for before, after in pairs:
-        reward_before = before.reward or 0.0
-        reward_after = after.reward or 0.0
-        other_answers += before.response != after.response
-        other_verdicts += reward_before != reward_after
-        difference += reward_after - reward_before
+    for left_row, right_row in pairs:
+        left_reward = left_row.reward or 0.0
+        right_reward = right_row.reward or 0.0
+        other_answers += left_row.response != right_row.response
+        other_verdicts += left_reward != right_reward
+        difference += right_reward - left_reward
     return Change(
         problems=len(pairs),
         answers=other_answers / len(pairs),
@@ -237,5 +237,5 @@ def _built(judge: MetricBase, clients: Clients) -> Metric:
     if isinstance(judge, PairwiseJudgeMetric):
         # The attacks supply both answers, so the baseline model is never called.
         return PairwiseJudge(judge, dict.fromkeys(judge.asked(), clients[judge.judge_service]))
-    built: Metric = METRICS.build(judge.type, judge, clients, None)
-    return built
+    metric: Metric = METRICS.build(judge.type, judge, clients, None)
+    return metric

@@ -39,11 +39,13 @@ def report_suite(
     """
     folder = options.output_dir
     bundles = [str(path.relative_to(folder)) for path in find_bundles(folder)]
-    reports = [folder / f"report.{SUFFIXES[format]}" for format in config.output.report]
+    reports = [
+        folder / f"report.{SUFFIXES[report_format]}" for report_format in config.output.report
+    ]
     files = list(reports)
-    trajectories = folder / "trajectories_report.json"
-    if config.output.enriched and trajectories.is_file():
-        files.append(trajectories)
+    trajectories_report = folder / "trajectories_report.json"
+    if config.output.enriched and trajectories_report.is_file():
+        files.append(trajectories_report)
     same_bundles = checkpoint.reported_of == bundles
     all_kept = all(benchmark.kept for benchmark in result.benchmarks)
     if same_bundles and all_kept and _are_current(files, result, options.untouched):

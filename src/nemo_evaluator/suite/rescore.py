@@ -68,8 +68,8 @@ async def rescore(
                 prepare=prepare,
             )
             if benchmark.error is not None:
-                fix = f"\n  fix: {benchmark.error.hint}" if benchmark.error.hint else ""
-                options.say(f"{key}: failed: {benchmark.error.message}{fix}")
+                fix_line = f"\n  fix: {benchmark.error.hint}" if benchmark.error.hint else ""
+                options.say(f"{key}: failed: {benchmark.error.message}{fix_line}")
             result.benchmarks.append(benchmark)
     if any(benchmark.bundle is not None for benchmark in result.benchmarks):
         result.reports = write_reports(options.output_dir, config.output.report)

@@ -22,7 +22,7 @@ from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.services import RunningService
 
-#: Takes a message for the user.
+#: Shows a message to the user.
 Say = Callable[[str], None]
 
 

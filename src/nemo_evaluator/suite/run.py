@@ -173,8 +173,8 @@ def _take_finished(result: BenchmarkResult, finished: Finished) -> None:
 def _note_end(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     """Print how a benchmark ended if it did not just succeed, and record it in the checkpoint."""
     if result.error is not None:
-        fix = f"\n  fix: {result.error.hint}" if result.error.hint else ""
-        say(f"{result.key}: failed: {result.error.message}{fix}")
+        fix_line = f"\n  fix: {result.error.hint}" if result.error.hint else ""
+        say(f"{result.key}: failed: {result.error.message}{fix_line}")
         checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))
     elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET, HaltKind.DETACHED):
         say(f"{result.key}: stopped: {result.stop_reason}")

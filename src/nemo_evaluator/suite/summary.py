@@ -58,8 +58,8 @@ def _completed(result: SuiteResult) -> str:
 def _table(rows: list[tuple[str, ...]], width: int | None) -> list[str]:
     """Format the rows, with short column titles if the long ones do not fit."""
     lines = table([_HEAD, *rows], width=None)
-    fits = width is None or max(map(cells, lines)) <= width
-    if fits:
+    is_narrow_enough = width is None or max(map(cells, lines)) <= width
+    if is_narrow_enough:
         return lines
     return table([_SHORT, *rows], width, narrow=(1,))
 

@@ -1,1 +1,1 @@
-"""The SLURM executor: a plan of jobs, the script that follows from it, and the scheduler that is asked."""
+"""The SLURM executor: plans jobs, renders their script, and queries the scheduler."""

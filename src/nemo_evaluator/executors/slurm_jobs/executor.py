@@ -264,7 +264,7 @@ class Slurm(Executor):
     def _look(self, handle: SlurmHandle) -> JobState:
         job_state = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
         if handle.only_shard is not None:
-            # The first job of a shard may bear the number of the whole array.
+            # The first job of a shard may have the id of the whole array.
             job_state.jobs = [
                 job for job in job_state.jobs if job.index in ("", str(handle.only_shard))
             ]
@@ -276,8 +276,8 @@ class Slurm(Executor):
         Raises:
             UsageError: If it is waiting or running: a waiting job holds no lock yet.
         """
-        listed = (run for run in list_runs() if run.output_dir == job.run.output_dir)
-        earlier = load_run(job.folder) or next(listed, None)
+        listed_runs = (run for run in list_runs() if run.output_dir == job.run.output_dir)
+        earlier = load_run(job.folder) or next(listed_runs, None)
         if earlier is None or earlier.executor != job.run.executor:
             return None
         only_shard = job.request.only_shard

@@ -149,9 +149,13 @@ class Host:
         target = quoted(folder)
         unpack = f"set -e; mkdir -p -- {target}/logs; cd -- {target}; tar -xpf -\n"
         # Without secrets: sbatch passes the environment to the controller, which stores it on disk.
-        clean = {name: value for name, value in os.environ.items() if not looks_secret(name)}
+        public_variables = {
+            name: value for name, value in os.environ.items() if not looks_secret(name)
+        }
         return self.run(
-            unpack + script, stdin=_archive(uploads), variables=None if self.hostname else clean
+            unpack + script,
+            stdin=_archive(uploads),
+            variables=None if self.hostname else public_variables,
         )
 
     def _argv(self, script: str) -> list[str]:
@@ -191,15 +195,15 @@ class Host:
 
 
 def _archive(uploads: Mapping[str, Upload]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, upload in uploads.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(upload.content)
             entry.mode = upload.mode
             entry.mtime = int(time.time())
             archive.addfile(entry, io.BytesIO(upload.content))
-    return packed.getvalue()
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +237,12 @@ class JobState:
     exits: dict[str, int] = field(default_factory=dict)
     merged: int | None = None
     stopped: bool = False
-    # Some worker holds its folder.
+    # Whether a worker holds the run folder.
     locked: bool = False
-    # The scheduler did not answer.
+    # Whether the scheduler failed to answer.
     silent: bool = False
     last: list[str] = field(default_factory=list)
-    # How many shards it has; 0: it is one whole.
+    # The number of shards; 0 for an unsharded run.
     shards: int = 0
 
     @property
@@ -249,8 +253,12 @@ class JobState:
     @property
     def waiting(self) -> list[QueuedJob]:
         """Jobs that will still run. Jobs that depend on a failure do not count once the run has settled."""
-        never = (_NEVER, "Dependency") if self.settled else (_NEVER,)
-        return [job for job in self.jobs if job.state in _WAITING and job.reason not in never]
+        dependency_reasons = (_NEVER, "Dependency") if self.settled else (_NEVER,)
+        return [
+            job
+            for job in self.jobs
+            if job.state in _WAITING and job.reason not in dependency_reasons
+        ]
 
     @property
     def settled(self) -> bool:

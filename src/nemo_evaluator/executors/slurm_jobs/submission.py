@@ -47,7 +47,7 @@ class SlurmHandle:
     remote_dir: str
     is_sharded: bool
     num_shards: int
-    # Of one shard alone.
+    # The shard that this handle stands for; None for the whole run.
     only_shard: int | None = None
 
     @property
@@ -134,7 +134,7 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
         cwd=None if cluster.hostname else job.request.cwd,
         run_id=job.run.run_id,
     )
-    # The variables that the config refers to, those that libraries read by themselves, and ``container_env``.
+    # Variables that the config refers to, those that libraries read, and ``container_env``.
     names = set(_VARIABLE.findall(snapshot))
     if not cluster.hostname:
         names |= {name for name in os.environ if looks_secret(name)}
