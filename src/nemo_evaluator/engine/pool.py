@@ -141,16 +141,14 @@ class StepQueue:
         """Return how many more steps the budgets allow, at the average cost so far; at least one if none is running."""
         affordable = math.inf
         for budget, spent_before in zip(self._budgets, self._spent_before, strict=True):
-            used_amounts = spent_beyond(budget.spent(), spent_before)
+            charges = spent_beyond(budget.spent(), spent_before)
             limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
             for key, limit in limits.items():
                 if limit is None:
                     continue
-                cost = self._cost_of_step(key, used_amounts[key])
+                cost = self._cost_of_step(key, charges[key])
                 if cost:
-                    affordable = min(
-                        affordable, (limit - spent_before[key] - used_amounts[key]) // cost
-                    )
+                    affordable = min(affordable, (limit - spent_before[key] - charges[key]) // cost)
         if not self._out:
             return max(affordable, 1)
         return max(affordable - self._out, 0)

@@ -29,7 +29,7 @@ class Reuse:
     async def decide(self, plan: Plan) -> ReusePlan:
         """Decide about every step.
 
-        Reused outcomes are counted in the tally, and shown to the stop rule, which earlier results may already satisfy.
+        Reused outcomes are counted in the tally, and shown to the stop rule, which they may already satisfy.
         """
         reuse = self.context.reuse
         index = self.context.index
@@ -101,17 +101,13 @@ class Reuse:
 
     def _why_changed(self, record: JsonDict) -> str:
         """Return which setting has changed since a record was written."""
-        old_fingerprints = self.history.fingerprints
-        new_fingerprints = self.context.prints.parts
-        if old_fingerprints.get("service") and old_fingerprints["service"] != new_fingerprints.get(
-            "service"
-        ):
+        old_parts = self.history.fingerprints
+        new_parts = self.context.prints.parts
+        if old_parts.get("service") and old_parts["service"] != new_parts.get("service"):
             return "service changed"
-        if old_fingerprints.get("solver") and old_fingerprints["solver"] != new_fingerprints.get(
-            "solver"
-        ):
+        if old_parts.get("solver") and old_parts["solver"] != new_parts.get("solver"):
             return "solver or generation settings changed"
-        if old_fingerprints.get("template") != new_fingerprints.get("template"):
+        if old_parts.get("template") != new_parts.get("template"):
             return "instruction template changed"
         if record.get("problem_hash"):
             return "problem changed"

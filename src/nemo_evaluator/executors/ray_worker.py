@@ -30,7 +30,7 @@ class WorkerTask:
     raw: JsonDict
     variables: dict[str, str]
     benchmark: str
-    # Without their API keys: a Secret cannot be pickled.
+    # Without their API keys, which are in ``keys``.
     running: dict[str, RunningService]
     keys: dict[str, str]
     run_id: str
