@@ -179,15 +179,17 @@ class Judge:
             except STOPS:
                 raise
             except (BoundaryError, TimeoutError) as error:
-                last: BoundaryError | TimeoutError = error
+                last_error: BoundaryError | TimeoutError = error
                 is_final = isinstance(error, BoundaryError) and error.final
                 if is_final or isinstance(error, RequestRejectedError):
                     break
             if number + 1 < tries:
                 async with lent_slot():
                     await asyncio.sleep(_PAUSE * 2**number)
-        reason = str(last) or f"no answer within {self.timeout:g} s"
-        raise JudgeError(f"judge {self.client.endpoint.name!r}: {reason}", attempts=tries) from last
+        reason = str(last_error) or f"no answer within {self.timeout:g} s"
+        raise JudgeError(
+            f"judge {self.client.endpoint.name!r}: {reason}", attempts=tries
+        ) from last_error
 
     async def _structured(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
         """One request, with the schema unless the server is known to refuse it."""

@@ -79,19 +79,19 @@ def foreign_claims(text: str) -> Iterator[Claim]:
     """The same for announcements in other languages."""
     lower = lowered(text)
     places: dict[int, int] = {}
-    for word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
-        if word not in lower:
+    for announcing_word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
+        if announcing_word not in lower:
             continue
-        place = lower.rfind(word)
+        place = lower.rfind(announcing_word)
         for _ in range(_MOST):
             if place < 0:
                 break
-            if not (word[0] < _WORD_SCRIPTS and place and lower[place - 1].isalpha()):
-                places[place] = max(places.get(place, 0), place + len(word))
-            place = lower.rfind(word, 0, place)
+            if not (announcing_word[0] < _WORD_SCRIPTS and place and lower[place - 1].isalpha()):
+                places[place] = max(places.get(place, 0), place + len(announcing_word))
+            place = lower.rfind(announcing_word, 0, place)
     for place in sorted(places, reverse=True)[:_MOST]:
-        gap = _FOREIGN_GAP.match(text, places[place])
-        start = gap.end() if gap else places[place]
+        separator = _FOREIGN_GAP.match(text, places[place])
+        start = separator.end() if separator else places[place]
         # A denial follows the word ("Die Antwort ist nicht ..."), so the clause counts from here.
         yield _line(text, start, start, kind=ClaimKind.AFTER)
 
@@ -177,12 +177,12 @@ def _boxed(text: str, lower: str, place: int) -> Claim | None:
 def closing(text: str, start: int) -> int | None:
     """Where the brace closes that opened before ``start``."""
     depth = 1
-    for at in range(start, min(len(text), start + _LONGEST)):
-        if text[at - 1] == "\\":
+    for position in range(start, min(len(text), start + _LONGEST)):
+        if text[position - 1] == "\\":
             continue
-        depth += (text[at] == "{") - (text[at] == "}")
+        depth += (text[position] == "{") - (text[position] == "}")
         if depth == 0:
-            return at
+            return position
     return None
 
 

@@ -181,13 +181,13 @@ class _Cutter:
 
     def at_punctuation(self, match: re.Match[str], kind: int | None) -> None:
         """End the clause at a full stop, comma, dash or arrow; a full stop also ends the sentence."""
-        at = match.start()
+        clause_end = match.start()
         ends_sentence = match[0][0] in _SENTENCE_ENDS
-        carried = None if ends_sentence else self._opinion_before(at)
+        carried = None if ends_sentence else self._opinion_before(clause_end)
         # "The correct choice, however, is C": a word between commas opens what follows.
-        opener = self._opener if self._is_empty(at) and not ends_sentence else 0
+        opener = self._opener if self._is_empty(clause_end) and not ends_sentence else 0
         if not self._in_reason:
-            self._close(at, edge=match[0])
+            self._close(clause_end, edge=match[0])
         self._open(match.end(), opener, first=ends_sentence)
         if carried is not None:
             self._marks.append(carried)
@@ -197,11 +197,11 @@ class _Cutter:
         """ "One might think, the answer is B": the opinion word before the comma marks the next clause."""
         if not self._marks:
             return None
-        last = self._marks[-1]
-        ends_here = self._begin + last.end == at
-        if not (last.kind & ClauseMark.CONTRARY and ends_here):
+        last_mark = self._marks[-1]
+        ends_here = self._begin + last_mark.end == at
+        if not (last_mark.kind & ClauseMark.CONTRARY and ends_here):
             return None
-        if not is_opinion(self._text[self._begin + last.start : at]):
+        if not is_opinion(self._text[self._begin + last_mark.start : at]):
             return None
         return MarkedWord(0, 0, ClauseMark.CONTRARY)
 
@@ -209,9 +209,9 @@ class _Cutter:
         """Leave out what follows "because", up to the end of the sentence."""
         if self._in_reason:
             return
-        at = match.start()
-        leads = self._first and self._is_empty(at)
-        self._close(at)
+        clause_end = match.start()
+        leads = self._first and self._is_empty(clause_end)
+        self._close(clause_end)
         self._open(match.end(), 0, first=False)
         self._in_reason = True
         if leads:
@@ -230,22 +230,22 @@ class _Cutter:
         """Begin a clause at "but", "wait" or "so". A "but" inside a reason belongs to the reason."""
         if self._in_reason and kind == ClauseMark.BUT:
             return
-        at = match.start()
+        clause_end = match.start()
         if not self._in_reason:
             if match[0].startswith(_DENIES_BEFORE):
-                length = at - self._begin
+                length = clause_end - self._begin
                 self._marks.append(MarkedWord(length, length, ClauseMark.WRONG))
-            self._close(at)
+            self._close(clause_end)
         self._open(match.end(), kind or 0, first=False)
         self._in_reason = False
 
     def _add_mark(self, match: re.Match[str], kind: int) -> None:
         """Note a word such as "not" or "perhaps" in the open clause; an "or" at its beginning opens it."""
-        at = match.start()
-        opens = not self._marks and not self._text[self._begin : at].strip(" (")
+        mark_start = match.start()
+        opens = not self._marks and not self._text[self._begin : mark_start].strip(" (")
         if kind == ClauseMark.OR and opens:
             self._opener |= ClauseMark.OR
-        self._marks.append(MarkedWord(at - self._begin, match.end() - self._begin, kind))
+        self._marks.append(MarkedWord(mark_start - self._begin, match.end() - self._begin, kind))
 
 
 class CutRule(NamedTuple):

@@ -338,12 +338,12 @@ POSITIONS: Final = {
 def _stance_of_words(clause: Clause, named: NamedValues[Any]) -> int:
     """What the marked words of a clause make of its values."""
     stance = 0
-    for word in clause.marks:
-        if word.kind not in _EFFECTS:
+    for marked_word in clause.marks:
+        if marked_word.kind not in _EFFECTS:
             continue
         for rule in POSITIONS.values():
-            if rule.applies(word, clause, named):
-                stance |= _EFFECTS[word.kind]
+            if rule.applies(marked_word, clause, named):
+                stance |= _EFFECTS[marked_word.kind]
                 break
     return stance
 
@@ -378,7 +378,9 @@ def _named_values(reader: Reader[V], clause: Clause, cued: bool) -> NamedValues[
     named = reader.read(clause.text, cued=cued)
     if named is None and clause.has(ClauseMark.REJECT):
         # "A (and not B)": what precedes the rejection may be readable by itself.
-        rejection = next(word for word in clause.marks if word.kind & ClauseMark.REJECT)
+        rejection = next(
+            marked_word for marked_word in clause.marks if marked_word.kind & ClauseMark.REJECT
+        )
         named = reader.read(clause.text[: rejection.start], cued=cued)
     return named
 
@@ -403,9 +405,9 @@ def _stated(
 
 def _preferred(reader: Reader[V], clause: Clause, named: NamedValues[V]) -> NamedValues[V] | None:
     """ "It is A rather than B": the values before the denial, if there are any."""
-    for word in clause.marks:
-        if word.kind & (ClauseMark.NOT | ClauseMark.REJECT):
-            if 0 < word.start <= named.start:
-                return reader.read(clause.text[: word.start], cued=False)
+    for marked_word in clause.marks:
+        if marked_word.kind & (ClauseMark.NOT | ClauseMark.REJECT):
+            if 0 < marked_word.start <= named.start:
+                return reader.read(clause.text[: marked_word.start], cued=False)
             return None
     return None

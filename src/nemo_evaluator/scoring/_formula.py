@@ -63,16 +63,18 @@ def split_list(text: str) -> list[str]:
     parts = []
     depth = 0
     start = 0
-    for at, sign in enumerate(text):
+    for position, sign in enumerate(text):
         if sign in "([{":
             depth += 1
         elif sign in ")]}":
             depth -= 1
         elif sign == "," and depth <= 0:
-            groups_digits = at > 0 and text[at - 1].isdigit() and _GROUP.match(text, at)
+            groups_digits = (
+                position > 0 and text[position - 1].isdigit() and _GROUP.match(text, position)
+            )
             if not groups_digits:
-                parts.append(text[start:at])
-                start = at + 1
+                parts.append(text[start:position])
+                start = position + 1
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
 
@@ -231,10 +233,12 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or declines(text[-_REGION:]) or cut_off(text):
         return None
-    last = lines[-1]
-    if not _KNOWN.search(last) and (len(last.split()) <= _SHORT_LINE or not _PROSE.search(last)):
-        plain = last.replace("**", "").strip("`# \t").rstrip(".")
-        if plain and not is_task(last) and "answer" not in last.lower():
+    last_line = lines[-1]
+    if not _KNOWN.search(last_line) and (
+        len(last_line.split()) <= _SHORT_LINE or not _PROSE.search(last_line)
+    ):
+        plain = last_line.replace("**", "").strip("`# \t").rstrip(".")
+        if plain and not is_task(last_line) and "answer" not in last_line.lower():
             return (plain,)
         return None
     for line in reversed(lines[-_LAST_LINES:]):

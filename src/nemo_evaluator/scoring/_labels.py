@@ -12,17 +12,23 @@ _TOKEN: Final = 0xE000
 
 
 class Patterns:
-    """The expressions for one set of labels: ``<upper>``, ``<both>`` (cases) and ``<tokens>`` stand for its signs."""
+    """The expressions for one set of labels.
+
+    In their texts, ``<upper>`` stands for the labels in upper case, ``<both>`` for both cases and ``<tokens>`` for the
+    private characters that replace the texts of options.
+    """
 
     def __init__(self, labels: str) -> None:
         self.tokens = {chr(_TOKEN + number): label for number, label in enumerate(labels.upper())}
         tokens = "".join(self.tokens)
-        both = re.escape("".join(dict.fromkeys(labels.upper() + labels.lower()))) + tokens
-        upper = re.escape(labels.upper()) + tokens
+        both_cases = re.escape("".join(dict.fromkeys(labels.upper() + labels.lower()))) + tokens
+        upper_case = re.escape(labels.upper()) + tokens
 
         def compiled(name: str) -> re.Pattern[str]:
-            text = TEXTS[f"labels.{name}"].replace("<upper>", upper).replace("<both>", both)
-            return re.compile(text.replace("<tokens>", tokens))
+            pattern_text = (
+                TEXTS[f"labels.{name}"].replace("<upper>", upper_case).replace("<both>", both_cases)
+            )
+            return re.compile(pattern_text.replace("<tokens>", tokens))
 
         self.whole = re.compile(
             rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*"
@@ -40,5 +46,5 @@ class Patterns:
 
 @lru_cache(maxsize=64)
 def patterns_of(labels: str) -> Patterns:
-    """The expressions for these labels, compiled once."""
+    """Return the expressions for a set of labels, compiled once."""
     return Patterns(labels)

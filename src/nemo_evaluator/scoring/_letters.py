@@ -96,20 +96,22 @@ class Letters:
     ) -> NamedValues[str] | None:
         """The labels with which a clause begins."""
         label = self.label(match[1])
-        rest = text[match.end() :]
-        is_bare = not rest.strip(CLOSERS)
+        text_behind = text[match.end() :]
+        is_bare = not text_behind.strip(CLOSERS)
         if is_bare and (cued or not match[1].islower()):
             return NamedValues((label,), match.start(1), match.end(1), bare=True)
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return NamedValues((verbatim,), 0, len(text), bare=True)
         end = self.past_option(text, match.end(1), label)
-        labels, last = self._joined_labels(text, label, end)
+        labels, labels_end = self._joined_labels(text, label, end)
         if len(labels) > 1:
-            return NamedValues(labels, match.start(1), last, bare=not text[last:].strip(CLOSERS))
+            return NamedValues(
+                labels, match.start(1), labels_end, bare=not text[labels_end:].strip(CLOSERS)
+            )
         if not text[end:].strip(CLOSERS):
             return NamedValues((label,), match.start(1), end, bare=True)
-        if cued and self._is_label(match, rest, label):
+        if cued and self._is_label(match, text_behind, label):
             return NamedValues((label,), match.start(1), end)
         return None
 
@@ -172,12 +174,12 @@ class Letters:
             if strange:
                 return NamedValues((strange[1],), 0, len(text), bare=True)
             return None
-        first = letters[0]
-        last = letters[-1]
-        labels, end = self._joined_labels(text, self.label(first[1]), first.end(1))
+        first_letter = letters[0]
+        last_letter = letters[-1]
+        labels, end = self._joined_labels(text, self.label(first_letter[1]), first_letter.end(1))
         if len(labels) == 1:
-            labels = (self.label(last[1]),)
-        return NamedValues(labels, last.start(1), max(end, last.end(1)))
+            labels = (self.label(last_letter[1]),)
+        return NamedValues(labels, last_letter.start(1), max(end, last_letter.end(1)))
 
     def _verbatim(self, text: str) -> str | None:
         """The label of the option that equals a text: "A and B" and "B. F. Skinner" may be options."""
@@ -198,19 +200,22 @@ class Letters:
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return verbatim
-        words = f" {normalise(unmark(unlatex(text)))} "
+        normalised_text = f" {normalise(unmark(unlatex(text)))} "
         equal: list[str] = []
         contained: list[tuple[str, str]] = []
         for option, label in self._option_words:
-            if option == words:
+            if option == normalised_text:
                 equal.append(label)
-            if option in words:
+            if option in normalised_text:
                 contained.append((option, label))
         if len(equal) == 1:
             return equal[0]
         widest: list[str] = []
         for option, label in contained:
-            if not any(option != other and option in other for other, _ in contained):
+            if not any(
+                option != longer_option and option in longer_option
+                for longer_option, _ in contained
+            ):
                 widest.append(label)
         return widest[0] if len(widest) == 1 else None
 
@@ -219,9 +224,9 @@ class Letters:
         """The normalised texts of the options between blanks, with their labels."""
         option_words: list[tuple[str, str]] = []
         for label, option in self.options.items():
-            words = normalise(unlatex(latin(option)))
-            if words:
-                option_words.append((f" {words} ", label))
+            normalised_option = normalise(unlatex(latin(option)))
+            if normalised_option:
+                option_words.append((f" {normalised_option} ", label))
         return option_words
 
     def masked(self, text: str) -> str:
@@ -240,12 +245,12 @@ class Letters:
             is_unique = folded.count(option.casefold()) == 1
             if not option or not is_unique or label not in token_of:
                 continue
-            wanted = lowered(latin(prepare(option)))
-            if wanted not in lower:
+            quotation = lowered(latin(prepare(option)))
+            if quotation not in lower:
                 continue
             # A short option ("No", "7") is a quotation only behind its label.
             required = label.lower() if len(option) < _SHORTEST_QUOTATION else None
-            text = _masked_option(text, wanted, required, token=token_of[label])
+            text = _masked_option(text, quotation, required, token=token_of[label])
             lower = lowered(text)
         return text
 

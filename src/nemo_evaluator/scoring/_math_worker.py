@@ -19,26 +19,40 @@ _GRACE: Final = 1.0
 
 
 class _CpuLimit(BaseException):
-    """The CPU time of one comparison is used up; not an Exception, so that no library swallows it."""
+    """Raised when the CPU time of one comparison is used up.
+
+    It is not an Exception, so no library swallows it.
+    """
 
 
 def _limit(number: int, frame: FrameType | None) -> None:
+    """The handler of the CPU timer: interrupts the comparison that is running."""
     raise _CpuLimit
 
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> list[Any]:
+    """Parse an answer with LaTeX delimiters around it, or else as it is.
+
+    Returns:
+        The expressions that it may mean; empty when it cannot be parsed.
+    """
     options = (LatexExtractionConfig(), ExprExtractionConfig())
-    wrapped = text if "$" in text or "\\boxed" in text else f"${text}$"
-    found: list[Any] = parse(wrapped, options, parsing_timeout=None)
-    return found or parse(text, options, parsing_timeout=None)
+    delimited = text if "$" in text or "\\boxed" in text else f"${text}$"
+    expressions: list[Any] = parse(delimited, options, parsing_timeout=None)
+    return expressions or parse(text, options, parsing_timeout=None)
 
 
 def _equal(target: str, said: str, seconds: float) -> bool | None:
-    for compare, share in ((_symbolically, 1.0), (_numerically, 0.5)):
-        signal.setitimer(signal.ITIMER_PROF, seconds * share)
+    """Compare two answers: symbolically within the time limit, then numerically within half of it.
+
+    Returns:
+        Whether they are equal; None when neither comparison ended in time or decided it.
+    """
+    for compare, time_share in ((_symbolically, 1.0), (_numerically, 0.5)):
+        signal.setitimer(signal.ITIMER_PROF, seconds * time_share)
         # One step inside a library, such as a power with millions of digits, cannot be interrupted from Python.
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds * share + _GRACE)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds * time_share + _GRACE)
         try:
             return compare(target, said)
         except _CpuLimit:
@@ -52,25 +66,43 @@ def _equal(target: str, said: str, seconds: float) -> bool | None:
 
 
 def _symbolically(target: str, said: str) -> bool:
+    """Whether ``math_verify`` considers two answers equal."""
     return bool(verify(_parsed(target), _parsed(said), timeout_seconds=None))
 
 
 def _numerically(target: str, said: str) -> bool | None:
-    """For numbers too heavy to simplify: equal to fifty digits is equal. None when they have no numeric value."""
-    left, right = (
-        next((one for one in _parsed(text) if isinstance(one, Expr)), None)
+    """Compare numbers that are too heavy to simplify: equal to fifty digits counts as equal.
+
+    Returns:
+        Whether they are equal; None when either has no numeric value.
+    """
+    target_value, answer_value = (
+        next((expression for expression in _parsed(text) if isinstance(expression, Expr)), None)
         for text in (target, said)
     )
-    if left is None or right is None or left.free_symbols or right.free_symbols:
+    if (
+        target_value is None
+        or answer_value is None
+        or target_value.free_symbols
+        or answer_value.free_symbols
+    ):
         return None
-    a = left.evalf(_DIGITS)
-    b = right.evalf(_DIGITS)
-    if not (a.is_number and b.is_number and a.is_finite and b.is_finite):
+    target_number = target_value.evalf(_DIGITS)
+    answer_number = answer_value.evalf(_DIGITS)
+    if not (
+        target_number.is_number
+        and answer_number.is_number
+        and target_number.is_finite
+        and answer_number.is_finite
+    ):
         return None
-    return bool(abs(a - b) <= abs(a) * Float(10) ** (10 - _DIGITS))
+    return bool(
+        abs(target_number - answer_number) <= abs(target_number) * Float(10) ** (10 - _DIGITS)
+    )
 
 
 def main() -> None:
+    """Answer comparisons, one JSON line each, until stdin ends."""
     logging.disable(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.RLIM_INFINITY))
     signal.signal(signal.SIGPROF, _limit)

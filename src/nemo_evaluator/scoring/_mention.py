@@ -57,11 +57,11 @@ def _pattern(phrase: str) -> re.Pattern[str] | None:
     if not parts:
         return None
     spelled = re.escape(parts[0][0])
-    for left, right in pairwise(parts):
-        gap = plain[left.end() : right.start()]
+    for part, following_part in pairwise(parts):
+        gap = plain[part.end() : following_part.start()]
         is_blank = gap.isspace() or len(gap) > 1
         spelled += r"[\W_]{1,4}" if is_blank else r"[\W_]{0,2}"
-        spelled += re.escape(right[0])
+        spelled += re.escape(following_part[0])
     if parts[0][0][0] < "\u3000":
         spelled = rf"(?<!{_LETTER})(?<![$€£-])(?:{spelled})(?!{_LETTER}|[.,]\d)"
     return re.compile(spelled, re.IGNORECASE)
@@ -98,7 +98,7 @@ class Mentions:
         """The text with every phrase as one letter, and lists of candidates with a phrase as another letter."""
         text = fold(text)
         lower = lowered(text)
-        words = ""
+        normalised_text = ""
         # The longest phrase first, since it may contain another one.
         for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
             token = chr(_FIRST + number)
@@ -110,8 +110,8 @@ class Mentions:
                     lower = lowered(text)
                     continue
             # Spelled with other signs between its words.
-            words = words or f" {normalise(text)} "
-            if f" {normalise(phrase)} " in words:
+            normalised_text = normalised_text or f" {normalise(text)} "
+            if f" {normalise(phrase)} " in normalised_text:
                 spelled = _pattern(phrase)
                 if spelled is not None:
                     text = spelled.sub(token, text)
@@ -121,6 +121,12 @@ class Mentions:
         return text
 
     def read(self, clause: str, *, cued: bool) -> NamedValues[int] | None:
+        """Find the phrase that a clause names.
+
+        Returns:
+            The phrase, or ``OTHER``, or both when it cannot be told which of them the clause means; None when the
+            clause names nothing.
+        """
         if _MANY in clause:
             return NamedValues((OTHER, 0), 0, len(clause))
         mentions = list(_KNOWN.finditer(clause))
@@ -197,7 +203,7 @@ _JOINED_BEFORE: Final = lazy_pattern(
 
 def _many(match: re.Match[str]) -> str:
     """A list of candidates that holds a phrase; what only looks like a list ("wait, no, Paris") stays."""
-    known = _KNOWN.search(match[0]) is not None
-    if known and all(mark_of(item.strip(), "") is None for item in match[0].split(",")):
+    has_phrase = _KNOWN.search(match[0]) is not None
+    if has_phrase and all(mark_of(item.strip(), "") is None for item in match[0].split(",")):
         return _MANY
     return match[0]

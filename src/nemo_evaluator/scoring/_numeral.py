@@ -51,11 +51,11 @@ class Number:
         value = self.readings[0]
         if value.denominator == 1:
             return str(value.numerator)
-        rest = value.denominator
+        remaining_factor = value.denominator
         for prime in (2, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
+            while remaining_factor % prime == 0:
+                remaining_factor //= prime
+        if remaining_factor == 1:
             return f"{float(value):.12g}"
         return f"{value.numerator}/{value.denominator}"
 
@@ -158,10 +158,10 @@ def _values(token: str, language: str | None) -> Iterator[Value]:
     if commas and points:
         # The last separator parts the decimals.
         decimal = max(",", ".", key=token.rfind)
-        other = "." if decimal == "," else ","
+        group_separator = "." if decimal == "," else ","
         head, _, tail = token.rpartition(decimal)
-        if decimal not in head and _grouped(head, other):
-            yield Fraction(f"{head.replace(other, '')}.{tail}")
+        if decimal not in head and _grouped(head, group_separator):
+            yield Fraction(f"{head.replace(group_separator, '')}.{tail}")
         else:
             yield Fraction(tail)
     elif commas + points == 0:
@@ -236,14 +236,14 @@ _PART: Final = lazy_pattern(
 
 def find_words(text: str) -> tuple[str, int | Fraction] | None:
     """The last number that is written in words, as it stands and as a number."""
-    last = max(_RUN.finditer(text), key=lambda run: run.start(), default=None)
-    if last is None or len(last[0]) > _LONGEST_WORDS:
+    last_run = max(_RUN.finditer(text), key=lambda run: run.start(), default=None)
+    if last_run is None or len(last_run[0]) > _LONGEST_WORDS:
         return None
-    value = _value(last[0].lower())
-    part = _PART.match(text, last.end())
+    value = _value(last_run[0].lower())
+    part = _PART.match(text, last_run.end())
     if part is None:
-        return last[0], value
-    written = text[last.start() : part.end()]
+        return last_run[0], value
+    written = text[last_run.start() : part.end()]
     share = Fraction(1, _PARTS[part["part"].lower()])
     if part["and"]:
         # "three and a half"; without "and" it is "three halves".
@@ -255,13 +255,13 @@ def _value(run: str) -> int:
     """The value of English number words; ``current`` is the part below the next thousand."""
     total = 0
     current = 0
-    for word in re.split("[ -]", run):
-        if word in _UNITS or word in _TENS:
-            current += _UNITS.get(word, 0) + _TENS.get(word, 0)
-        elif word == "hundred":
+    for number_word in re.split("[ -]", run):
+        if number_word in _UNITS or number_word in _TENS:
+            current += _UNITS.get(number_word, 0) + _TENS.get(number_word, 0)
+        elif number_word == "hundred":
             current = max(1, current) * 100
-        elif word in _WORD_SCALES:
-            total += max(1, current) * _WORD_SCALES[word]
+        elif number_word in _WORD_SCALES:
+            total += max(1, current) * _WORD_SCALES[number_word]
             current = 0
     if run.startswith(("minus", "negative")):
         return -(total + current)

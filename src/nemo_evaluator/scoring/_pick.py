@@ -71,16 +71,16 @@ def pick(
 def _without_list(text: str, reader: Letters) -> str:
     """The response without lists of the options: to repeat what was offered is not a choice."""
     items = list(reader.patterns.listed.finditer(text))
-    for first in range(len(items) - 1):
-        last = first
-        while last + 1 < len(items) and _follows(text, items[last], items[last + 1]):
-            last += 1
-        if last == first:
+    for first_item in range(len(items) - 1):
+        last_item = first_item
+        while last_item + 1 < len(items) and _follows(text, items[last_item], items[last_item + 1]):
+            last_item += 1
+        if last_item == first_item:
             continue
-        if not any(_comments(item, reader) for item in items[first : last + 1]):
-            before = text[: items[first].start()]
-            after = _without_list(text[items[last].end() :], reader)
-            return f"{before}{_LISTED}\n{after}"
+        if not any(_comments(item, reader) for item in items[first_item : last_item + 1]):
+            text_before = text[: items[first_item].start()]
+            text_after = _without_list(text[items[last_item].end() :], reader)
+            return f"{text_before}{_LISTED}\n{text_after}"
     return text
 
 
@@ -294,8 +294,8 @@ def _label_of_line(lines: list[str], reader: Letters) -> str | None:
     line = match.string
     option = reader.options.get(label, "")
     end = reader.past_option(line, match.end(match.lastindex or 0), label)
-    rest = line[end:]
-    if fold_option(rest.lstrip(CLOSERS)) == fold_option(option):
+    text_behind = line[end:]
+    if fold_option(text_behind.lstrip(CLOSERS)) == fold_option(option):
         return label
     option_precedes = end > match.end() or not option
     if not option_precedes:
@@ -303,12 +303,12 @@ def _label_of_line(lines: list[str], reader: Letters) -> str | None:
         if by_text is not None:
             return by_text
     for objection in LINE_OBJECTIONS.values():
-        if objection.applies(rest, reader):
+        if objection.applies(text_behind, reader):
             return None
-    if option_precedes and len(rest.split()) <= _REMARK_WORDS and not declines(rest):
+    if option_precedes and len(text_behind.split()) <= _REMARK_WORDS and not declines(text_behind):
         return label
-    is_sentence = rest.rstrip("*_ ").endswith((".", "!"))
-    return label if is_sentence or not rest.strip(CLOSERS) else None
+    is_sentence = text_behind.rstrip("*_ ").endswith((".", "!"))
+    return label if is_sentence or not text_behind.strip(CLOSERS) else None
 
 
 class LineObjection(NamedTuple):
@@ -356,6 +356,7 @@ class _Tokens:
         self._tokens = tokens
 
     def read(self, clause: str, *, cued: bool) -> NamedValues[str] | None:
+        """Return the first masked option of a clause; None when it has none."""
         for place, sign in enumerate(clause):
             if sign in self._tokens:
                 return NamedValues((self._tokens[sign],), place, place + 1)

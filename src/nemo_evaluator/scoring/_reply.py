@@ -60,14 +60,14 @@ def judge_grade(text: str, grades: list[str]) -> str:
         JudgeError: If the field ``grade`` has none of them, or another field has another one.
     """
     reply = judge_reply(text)
-    words: dict[str, str] = {}
+    normalised_texts: dict[str, str] = {}
     for field, value in reply.items():
         if isinstance(value, str):
-            words[field] = value.strip().upper().replace(" ", "_").replace("-", "_")
-    grade = words.get("grade", "")
+            normalised_texts[field] = value.strip().upper().replace(" ", "_").replace("-", "_")
+    grade = normalised_texts.get("grade", "")
     if grade not in grades:
         raise JudgeError(f"`grade` is none of {', '.join(grades)}")
-    others = sorted(set(words.values()) & set(grades) - {grade})
+    others = sorted(set(normalised_texts.values()) & set(grades) - {grade})
     if others:
         raise JudgeError(f"`grade` is {grade}, but another field says {', '.join(others)}")
     return grade

@@ -40,6 +40,11 @@ class Rubric:
     def of(
         cls, config: RubricMetric, system_prompt: str | None = None, reference_free: bool = False
     ) -> Self:
+        """Create the rubric of a config: its text, that of its file, or the default one.
+
+        Raises:
+            UsageError: The file cannot be read.
+        """
         text = config.rubric or _DEFAULT_RUBRIC
         path = config.rubric_file
         if path and not config.rubric:
@@ -51,10 +56,12 @@ class Rubric:
 
     @property
     def low(self) -> float:
+        """Return the lowest grade of the scale."""
         return 1.0 if self.max_score > 1 else 0.0
 
     @property
     def scale(self) -> str:
+        """Describe the scale for the judge's prompt."""
         return f"{self.low:g} (worst) to {self.max_score:g} (best)"
 
     @property

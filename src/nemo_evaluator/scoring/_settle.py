@@ -115,14 +115,16 @@ def _with_previous(
 
     "If so, the answer is B; otherwise, the answer is C" settles nothing.
     """
-    for other in earlier:
-        if claim.place - other.end > _NEAR:
+    for previous_claim in earlier:
+        if claim.place - previous_claim.end > _NEAR:
             break
-        before = _weighed(text[: claim.place], other, ledger.reader, prefix=_prefix(text, other))
-        if not before.values:
+        previous_ledger = _weighed(
+            text[: claim.place], previous_claim, ledger.reader, prefix=_prefix(text, previous_claim)
+        )
+        if not previous_ledger.values:
             continue
-        if joined or before.soft:
-            return tuple(dict.fromkeys((*before.values, *ledger.values)))
+        if joined or previous_ledger.soft:
+            return tuple(dict.fromkeys((*previous_ledger.values, *ledger.values)))
         return ledger.values
     return ledger.values
 
@@ -145,10 +147,10 @@ def _prefix(text: str, claim: Claim) -> int:
         if clause.first:
             supposing = 0
         supposing |= supposed(clause)
-    last = parts[-1]
-    marks = (last.opener & ClauseMark.OR) | supposing | soft
-    for word in last.marks:
-        marks |= word.kind
+    last_clause = parts[-1]
+    marks = (last_clause.opener & ClauseMark.OR) | supposing | soft
+    for mark in last_clause.marks:
+        marks |= mark.kind
     if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
@@ -284,7 +286,7 @@ def committed_text(text: str, claim: Claim) -> str | None:
     if claim.kind is not ClaimKind.AFTER:
         return announced
     parts = clauses(announced, 0, len(announced))
-    denied = any(word.start < 2 and word.kind & VOID for word in parts[0].marks)
+    denied = any(mark.start < 2 and mark.kind & VOID for mark in parts[0].marks)
     corrected = ""
     for number, clause in enumerate(parts):
         replaces = ClauseMark.CORRECT

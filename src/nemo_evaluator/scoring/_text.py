@@ -20,19 +20,19 @@ def strip_reasoning(text: str) -> str:
         return text
     closings = list(CLOSE.finditer(text))
     if closings:
-        last = closings[-1]
+        last_closing = closings[-1]
         opening = OPEN.search(text)
-        after = text[last.end() :]
-        if after.strip():
-            text = after
-        elif opening and opening.start() < last.start():
+        text_after = text[last_closing.end() :]
+        if text_after.strip():
+            text = text_after
+        elif opening and opening.start() < last_closing.start():
             # The answer may precede a block that reasons about it.
             text = text[: opening.start()]
         else:
             text = ""
-    opened = OPEN.search(text)
-    if opened is not None:
-        text = text[: opened.start()]
+    unclosed = OPEN.search(text)
+    if unclosed is not None:
+        text = text[: unclosed.start()]
     if "<|" in text:
         return CONTROL.sub("", text)
     return text
@@ -168,9 +168,9 @@ def normalise(text: str) -> str:
         text = fold(text).replace("ı", "i")
     elif text.isalnum() and len(text) > 3:
         return text
-    words = _NOT_WORD.sub(_keep_number_sign, text)
-    without_articles = " ".join(_ARTICLES.sub(" ", words).split())
-    return without_articles or " ".join(words.split()) or text.strip()
+    spaced_words = _NOT_WORD.sub(_keep_number_sign, text)
+    without_articles = " ".join(_ARTICLES.sub(" ", spaced_words).split())
+    return without_articles or " ".join(spaced_words.split()) or text.strip()
 
 
 def _keep_number_sign(match: re.Match[str]) -> str:

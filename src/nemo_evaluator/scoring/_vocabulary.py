@@ -56,13 +56,13 @@ _TABLE: Final = _phrases()
 
 def _alternation(words: list[str]) -> str:
     """One expression for many words: literal ones as a trie, so that the engine tries few branches at each place."""
-    branches = [word for word in words if _is_pattern(word)]
+    branches = [phrase for phrase in words if _is_pattern(phrase)]
     trie: dict[str, Any] = {}
-    for word in words:
-        if _is_pattern(word):
+    for phrase in words:
+        if _is_pattern(phrase):
             continue
         node = trie
-        for sign in word:
+        for sign in phrase:
             node = node.setdefault(sign, {})
         node[""] = {}
     if trie:
@@ -77,7 +77,7 @@ def _is_pattern(phrase: str) -> bool:
 
 def _branches(node: dict[str, Any]) -> str:
     """The expression for a node of the trie; a key "" says that a word may end there."""
-    branches = [re.escape(sign) + _branches(rest) for sign, rest in node.items() if sign]
+    branches = [re.escape(sign) + _branches(child) for sign, child in node.items() if sign]
     if not branches:
         return ""
     # The longest word first: where one may end, the longer ones are tried before.
@@ -104,10 +104,10 @@ _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
 
 def _longest(phrase: str) -> str:
     """The longest word of a phrase that every text with the phrase holds; of a pattern, the first."""
-    words: list[str] = re.findall("[a-z]+", phrase)
+    phrase_words: list[str] = re.findall("[a-z]+", phrase)
     if "?" in phrase:
-        return words[0]
-    return max(words, key=len)
+        return phrase_words[0]
+    return max(phrase_words, key=len)
 
 
 class Scan:
@@ -126,9 +126,9 @@ class Scan:
         """The words with which the phrases begin."""
         words = set()
         for phrase in self._phrases:
-            word = re.match(_WORD, phrase)
-            if word:
-                words.add(word[0].rstrip("+"))
+            first_word = re.match(_WORD, phrase)
+            if first_word:
+                words.add(first_word[0].rstrip("+"))
         return words
 
     @cached_property
@@ -166,14 +166,14 @@ class Scan:
         for token in self._tokens.finditer(text, start, end):
             if token.start() < past:
                 continue
-            word = token[0].lower()
+            lowered_word = token[0].lower()
             # Inline, since this runs for every word: only "hm...", "...n't" and edges are not in ``first``.
-            if word not in first:
-                if word.isalpha():
-                    if word[:2] != "hm":
+            if lowered_word not in first:
+                if lowered_word.isalpha():
+                    if lowered_word[:2] != "hm":
                         continue
-                elif not has_edges or word[-2:] not in ("'t", "’t"):
-                    is_edge = not (word[0].isalnum() or word[0] == "_")
+                elif not has_edges or lowered_word[-2:] not in ("'t", "’t"):
+                    is_edge = not (lowered_word[0].isalnum() or lowered_word[0] == "_")
                     if has_edges and is_edge:
                         yield token
                     continue
@@ -273,13 +273,13 @@ _TASK: Final = pattern("vocabulary.task")
 
 def cut_off(text: str) -> bool:
     """Whether a text ends in the middle of a sentence."""
-    words = text[-40:].rstrip(" \t\n\r,:").split()
-    if not words:
+    last_words = text[-40:].rstrip(" \t\n\r,:").split()
+    if not last_words:
         return False
-    last = words[-1].lstrip("(*_\"'“‘[$")
-    if last == "a" or last.lower() in _UNFINISHED:
+    last_word = last_words[-1].lstrip("(*_\"'“‘[$")
+    if last_word == "a" or last_word.lower() in _UNFINISHED:
         return True
-    return len(words) > 1 and words[-1] in _OPERATORS
+    return len(last_words) > 1 and last_words[-1] in _OPERATORS
 
 
 def is_offer(sentence: str) -> bool:

@@ -164,6 +164,7 @@ class _AttackedJudge:
             self.report.examples.append(example)
 
     async def _without_attack(self, problem: _AttackProblem) -> _Passes:
+        """Judge the right and the wrong answer without an attack, and count misjudged ones."""
         plain: list[tuple[str, bool]] = []
         for answer in (problem.right, problem.wrong):
             for swapped in self._orders:
@@ -171,12 +172,12 @@ class _AttackedJudge:
         verdicts = await asyncio.gather(
             *(self._passes(problem, answer, swapped) for answer, swapped in plain)
         )
-        before = dict(zip(plain, verdicts, strict=True))
+        verdict_of = dict(zip(plain, verdicts, strict=True))
         self.report.judged += sum(passed is not None for passed in verdicts)
-        for (answer, _), passed in before.items():
+        for (answer, _), passed in verdict_of.items():
             is_right = answer == problem.right
             self.report.misjudged += passed is not None and passed != is_right
-        return before
+        return verdict_of
 
     def _attacks_on(self, problem: _AttackProblem, before: _Passes) -> list[_Trial]:
         """Every attack, in the orders in which the judge rejected the wrong answer."""
@@ -206,12 +207,13 @@ class _AttackedJudge:
                 return None
 
     async def _verdict(self, problem: _AttackProblem, answer: str, swapped: bool) -> bool:
+        """Return whether the judge accepts an answer; a wrong answer passes with a tie."""
         judge = self._judge
         sample = MetricInput(answer, SeedResult(problem.question, problem.expected))
         if isinstance(judge, PairwiseJudge):
             is_right = answer == problem.right
-            other = problem.wrong if is_right else problem.right
-            mine, theirs = await judge.compare(sample, other, swapped=swapped)
+            opponent = problem.wrong if is_right else problem.right
+            mine, theirs = await judge.compare(sample, opponent, swapped=swapped)
             # A tie is enough for a wrong answer to pass.
             return mine > theirs or (mine == theirs and not is_right)
         if swapped and isinstance(judge, RubricJudge):

@@ -87,7 +87,15 @@ _GRACE: Final = 5.0
 
 
 def extract_code(response: str, entry_point: str | None = None) -> str:
-    """The last fenced block of a response that defines ``entry_point``, else the last block, else all of it."""
+    """Extract the code from a response.
+
+    Args:
+        response: The response; its reasoning is ignored.
+        entry_point: The function or class that the code should define.
+
+    Returns:
+        The last fenced Python block that defines ``entry_point``, else the last such block, else the whole text.
+    """
     text = strip_reasoning(response)
     blocks = [body for language, body in _fenced(text) if language.lower() in _PYTHON]
     if not blocks:
@@ -98,90 +106,126 @@ def extract_code(response: str, entry_point: str | None = None) -> str:
 
 
 def _fenced(text: str) -> list[tuple[str, str]]:
-    """(language, body) of every fenced block; one that was cut off ends with the text. Each line is looked at once."""
+    """Find every fenced block: its language and its body.
+
+    A block that was cut off ends with the text. Each line is searched once.
+    """
     blocks: list[tuple[str, str]] = []
-    at = text.find(_FENCE)
-    while at >= 0:
-        begin = text.find("\n", at) + 1
-        if not begin:
+    fence_at = text.find(_FENCE)
+    while fence_at >= 0:
+        body_at = text.find("\n", fence_at) + 1
+        if not body_at:
             break
-        word = text[at:begin].lstrip("`").strip()
-        end, after = _closing(text, begin)
-        blocks.append((_LANGUAGE.findall(word)[0] if word else "", text[begin:end]))
-        at = text.find(_FENCE, after)
+        info_string = text[fence_at:body_at].lstrip("`").strip()
+        body_end, search_from = _closing(text, body_at)
+        blocks.append(
+            (_LANGUAGE.findall(info_string)[0] if info_string else "", text[body_at:body_end])
+        )
+        fence_at = text.find(_FENCE, search_from)
     return blocks
 
 
 def _closing(text: str, begin: int) -> tuple[int, int]:
-    """Where a block ends, and where the text behind its fence begins."""
-    at = text.find(_FENCE, begin)
-    while at >= 0:
-        line = text.rfind("\n", begin - 1, at)
-        if not text[line + 1 : at].strip(" \t"):
-            return max(line, begin), at + len(_FENCE)
-        after = text.find("\n", at)
-        if after >= 0:
-            at = text.find(_FENCE, after)
+    """Find the end of a block.
+
+    Returns:
+        Where the body ends, and where the text after its closing fence begins.
+    """
+    fence_at = text.find(_FENCE, begin)
+    while fence_at >= 0:
+        line_break = text.rfind("\n", begin - 1, fence_at)
+        if not text[line_break + 1 : fence_at].strip(" \t"):
+            return max(line_break, begin), fence_at + len(_FENCE)
+        next_line = text.find("\n", fence_at)
+        if next_line >= 0:
+            fence_at = text.find(_FENCE, next_line)
         else:
-            at = -1
+            fence_at = -1
     return len(text), len(text)
 
 
 def _defines(code: str, name: str) -> bool:
-    word = re.escape(name)
-    form = rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{word}\b|^{word}[ \t]*="
-    return name in code and re.search(form, code, re.M) is not None
+    """Whether code defines a function, class or variable of a name at the beginning of a line."""
+    escaped_name = re.escape(name)
+    definition_pattern = (
+        rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{escaped_name}\b|^{escaped_name}[ \t]*="
+    )
+    return name in code and re.search(definition_pattern, code, re.M) is not None
 
 
 def assemble(prompt: str, code: str, entry_point: str) -> str:
-    """A whole program out of a stub and either a whole function or only its body."""
+    """Join a stub and the code of an answer to a program.
+
+    Args:
+        prompt: The stub: imports, and the head of the function with its docstring.
+        code: The whole function, or only its body.
+        entry_point: The name of the function.
+
+    Returns:
+        The source of the program.
+    """
     if not prompt or _defines(code, entry_point):
         return f"{prompt}\n\n{code}" if prompt else code
     lines = code.split("\n")
-    first = next((line for line in lines if line.strip()), "")
-    if first[:1].isspace():
+    first_line = next((line for line in lines if line.strip()), "")
+    if first_line[:1].isspace():
         return f"{prompt.rstrip()}\n{code}"
-    rest = (line for line in lines[lines.index(first) + 1 :] if line.strip())
-    if next(rest, first)[:1].isspace() and all(line[:1].isspace() for line in rest):
+    later_lines = (line for line in lines[lines.index(first_line) + 1 :] if line.strip())
+    if next(later_lines, first_line)[:1].isspace() and all(
+        line[:1].isspace() for line in later_lines
+    ):
         return f"{prompt.rstrip()}\n    {code.lstrip()}"
     indented = code.replace("\n", "\n    ")
     return f"{prompt.rstrip()}\n    {indented}"
 
 
 def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
-    """The program to run, the tests that judge it, and the code that was extracted."""
-    meta = sample.metadata
-    entry = str(meta.get("_entry_point") or meta.get("entry_point") or "solution")
-    prompt = str(meta.get("_prompt") or "")
-    test = str(meta.get("_test") or meta.get("test") or "")
+    """Return the program to run, the tests that judge it, and the code that was extracted from the response."""
+    metadata = sample.metadata
+    entry = str(metadata.get("_entry_point") or metadata.get("entry_point") or "solution")
+    prompt = str(metadata.get("_prompt") or "")
+    test_source = str(metadata.get("_test") or metadata.get("test") or "")
     code = extract_code(sample.response, entry)
     if code.strip():
         program = assemble(prompt, code, entry)
     else:
         program = ""
-    return program, Measure(test, entry, prompt), code
+    return program, Measure(test_source, entry, prompt), code
 
 
 @versioned("3", inline=False)
 def code_sandbox(sample: ScorerInput, timeout: float = 30.0) -> Any:
-    """Does the code pass its tests in the sample's sandbox? ``_prompt``, ``_test``, ``_entry_point`` are metadata. In a
-    plain function the score itself; in a coroutine, where nothing may block, something to await."""
-    work = code_sandbox_async(sample, sample.sandbox, timeout)
+    """Run the code of a response against its tests in the sample's sandbox.
+
+    The metadata ``_prompt``, ``_test`` and ``_entry_point`` define the problem.
+
+    Args:
+        sample: The answer, its metadata and its sandbox.
+        timeout: Seconds for the program.
+
+    Returns:
+        In a plain function, the score. In a coroutine, where nothing may block, an awaitable of the score.
+    """
+    scoring = code_sandbox_async(sample, sample.sandbox, timeout)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        home = SCORER_LOOP.get(None)
-        if home is not None:
-            return asyncio.run_coroutine_threadsafe(work, home).result()
-        return asyncio.run(work)
-    return work
+        scorer_loop = SCORER_LOOP.get(None)
+        if scorer_loop is not None:
+            return asyncio.run_coroutine_threadsafe(scoring, scorer_loop).result()
+        return asyncio.run(scoring)
+    return scoring
 
 
 @versioned("3", inline=False)
 async def code_sandbox_async(
     sample: ScorerInput, sandbox: Sandbox | None, timeout: float = 30.0
 ) -> Score:
-    """The same in a given sandbox; raises SandboxError when there is none, for then nothing was measured."""
+    """Do the same as ``code_sandbox`` in a given sandbox.
+
+    Raises:
+        SandboxError: There is no sandbox, so nothing was measured.
+    """
     program, tests, code = program_of(sample)
     if not code.strip():
         return found(None, False)
@@ -194,40 +238,65 @@ async def code_sandbox_async(
 async def judge_program(
     program: str, tests: Measure, sandbox: Sandbox | None, timeout: float = 30.0
 ) -> dict[str, Any]:
-    """Run a program in a sandbox and its tests beside it, out of its reach. ``verdict`` says how it ended: passed,
-    wrong, compile_error, timeout, out_of_memory or crash. Raises TamperError when the program reached for the judge,
-    and ScorerError when the tests cannot be run."""
+    """Run a program in a sandbox, with its tests beside it and out of its reach.
+
+    Args:
+        program: The source of the program.
+        tests: The tests that judge it.
+        sandbox: Where to run both.
+        timeout: Seconds for the program.
+
+    Returns:
+        ``correct``, ``exit_code``, ``duration_ms`` and ``verdict``: passed, wrong, compile_error, timeout,
+        out_of_memory or crash. ``stderr`` has the reason unless the program passed.
+
+    Raises:
+        SandboxError: There is no sandbox, it has no Python, or the judge does not work in it.
+        TamperError: The program interfered with the judge.
+        ScorerError: The tests cannot be run.
+    """
     if sandbox is None:
         raise SandboxError(
             "running model-written code needs a sandbox",
             hint="give the benchmark a sandbox, e.g. `sandbox: {type: local}`",
         )
-    word = secrets.token_hex(16)
+    secret_word = secrets.token_hex(16)
     stdin = _modules() + _part({"program": _clean(program), "timeout": timeout})
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
     needs_more = prepared["collect"] or prepared["mentioned"]
     stdin += _part(
-        {**prepared, "word": word, "modules": _compiled(_MORE_MODULES) if needs_more else []}
+        {**prepared, "word": secret_word, "modules": _compiled(_MORE_MODULES) if needs_more else []}
     )
     command = ["python3", "-I", "-S", "-c", _BOOT]
     result = await _run_in_living_sandbox(sandbox, command, stdin, timeout=timeout + _GRACE)
-    if result.exit_code == _NO_INTERPRETER and not result.timed_out and word not in result.stdout:
-        found = await run_judge(sandbox, ["python", *command[1:]], stdin, timeout=timeout + _GRACE)
-        if found.exit_code == _NO_INTERPRETER:
+    if (
+        result.exit_code == _NO_INTERPRETER
+        and not result.timed_out
+        and secret_word not in result.stdout
+    ):
+        retried = await run_judge(
+            sandbox, ["python", *command[1:]], stdin, timeout=timeout + _GRACE
+        )
+        if retried.exit_code == _NO_INTERPRETER:
             raise SandboxError("the sandbox has no Python", hint="choose an image with python3")
-        result = found
-    verdict, why = _verdict(result, word)
+        result = retried
+    verdict, reason = _verdict(result, secret_word)
     details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
     details["duration_ms"] = round(result.duration_ms, 1)
     if verdict == "passed":
         return details
-    return {**details, "stderr": why[:_SHOWN]}
+    return {**details, "stderr": reason[:_SHOWN]}
 
 
 async def _run_in_living_sandbox(
     sandbox: Sandbox, command: list[str], stdin: bytes, timeout: float
 ) -> ExecResult:
-    """Run a judge; when its sandbox ends under it twice, and a sandbox without the program lives, that is tamper."""
+    """Run a judge, again when its sandbox ends under it.
+
+    Raises:
+        TamperError: The sandbox ended each time, although a sandbox without the program keeps running.
+        SandboxError: The sandbox does not work without the program either.
+    """
     for _ in range(_TRIES):
         try:
             result = await run_judge(sandbox, command, stdin, timeout=timeout)
@@ -246,13 +315,16 @@ async def _run_in_living_sandbox(
 
 @cache
 def _modules() -> bytes:
-    """The judge as source and, for an interpreter like this one, as code: compiling it takes longer than judging."""
+    """Return the judge as source and, for an interpreter of this version, as code.
+
+    Compiling the source takes longer than judging.
+    """
     return _part({"magic": importlib.util.MAGIC_NUMBER, "modules": _compiled(_MODULES)})
 
 
 @cache
 def _compiled(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
-    """The name, the source and the code of each module."""
+    """Return the name, the source and the compiled code of each module."""
     folder = files("nemo_evaluator.scoring") / "judging"
     modules = []
     for name in names:
@@ -277,16 +349,26 @@ def _is_future_import(node: ast.stmt) -> bool:
 
 
 def _part(content: dict[str, Any]) -> bytes:
+    """Encode one part of stdin, with its length before it."""
     data = marshal.dumps(content, _FORMAT)
     return b"%010d" % len(data) + data
 
 
 def _clean(text: str) -> str:
+    """Replace characters that cannot be encoded as UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
-    """What the line with our word says; nobody but the judge knew the word."""
+    """Read the verdict and its reason from the output of a judge.
+
+    Only the judge knows ``word``, so only the judge can have written the line that begins with it.
+
+    Raises:
+        TamperError: The program ended its judge, or interfered with it.
+        SandboxError: The judge could not work in the sandbox.
+        ScorerError: The tests cannot be run.
+    """
     line = next((line for line in result.stdout.splitlines() if line.startswith(word + " ")), None)
     if line is None:
         if result.timed_out:
@@ -298,13 +380,13 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
             raise SandboxError(f"the judge could not work in this sandbox: {text.splitlines()[-1]}")
         raise TamperError(f"the program ended its judge (exit code {result.exit_code})")
     try:
-        verdict, why = values.decode(bytes.fromhex(line.partition(" ")[2]), values.no_reference)
+        verdict, reason = values.decode(bytes.fromhex(line.partition(" ")[2]), values.no_reference)
     except (ValueError, TypeError, values.Malformed):
         raise TamperError("the line with the verdict cannot be read") from None
     if verdict == "tamper":
-        raise TamperError(why)
+        raise TamperError(reason)
     if verdict == "unjudged":
-        raise ScorerError(f"the tests of this problem cannot be run: {why}")
+        raise ScorerError(f"the tests of this problem cannot be run: {reason}")
     if verdict == "crash" and result.out_of_memory:
-        return "out_of_memory", why
-    return verdict, why
+        return "out_of_memory", reason
+    return verdict, reason

@@ -220,6 +220,7 @@ class Flow:
             self._visit(statement, scope, control)
 
     def _visit(self, node: ast.stmt, scope: NameScope, control: int) -> None:
+        """Raise the levels of the names that a statement binds, and of those that its blocks bind."""
         if control:
             self.decided_names |= names_bound_by(node)
         if isinstance(node, DEFINITIONS):
@@ -266,6 +267,7 @@ class Flow:
         self._raise(name, scope, control)
 
     def _visit_compound(self, node: ast.stmt, scope: NameScope, control: int) -> None:
+        """Visit the blocks of a statement under the conditions that decide whether they run."""
         if isinstance(node, _LOOPS):
             self._visit_loop(node, scope, control)
         elif isinstance(node, ast.If):
@@ -299,6 +301,7 @@ class Flow:
     def _visit_loop(
         self, node: ast.For | ast.AsyncFor | ast.While, scope: NameScope, control: int
     ) -> None:
+        """Visit a loop: its condition or iterable, and a ``break``, decide how often its body runs."""
         if isinstance(node, ast.While):
             condition = node.test
         else:
@@ -323,6 +326,7 @@ class Flow:
             self._raise(node.name, scope, CERTAIN)
 
     def _visit_expression(self, node: ast.AST, scope: NameScope, control: int) -> None:
+        """Raise the names that an expression assigns, and those that its calls change."""
         for part in with_own_nodes(node):
             if isinstance(part, ast.NamedExpr):
                 level = max(self.level(part.value, scope), control)

@@ -133,6 +133,7 @@ class _Search:
         return None
 
     def _measure_at(self, node: ast.AST, scope: NameScope) -> str | None:
+        """Return the measure at one node of the file, by the kind of the node."""
         if isinstance(node, ast.ClassDef):
             return self._origins.first_foreign_name(node.decorator_list, scope)
         if isinstance(node, ast.Lambda):
@@ -185,7 +186,9 @@ class _Search:
             roots = self._origins.roots(operand, scope)
             if not roots or self._from_entry.level(operand, scope) != APART:
                 continue
-            if any(self._from_entry.level(other, scope) == CERTAIN for other in others):
+            if any(
+                self._from_entry.level(other_operand, scope) == CERTAIN for other_operand in others
+            ):
                 return min(roots)
         return None
 
@@ -259,7 +262,7 @@ class _Search:
         self, operand: ast.expr, others: list[ast.expr], scope: NameScope, *, is_ordering: bool
     ) -> str | None:
         """The measure in one side of a comparison, which has the others on its other side."""
-        meets_answer = any(self._from_entry.level(other, scope) for other in others)
+        meets_answer = any(self._from_entry.level(other_operand, scope) for other_operand in others)
         if meets_answer and not self._from_entry.level(operand, scope):
             # An answer of the entry point is compared with what the program calls right.
             name = self._origins.first_foreign_name([operand], scope)
@@ -273,9 +276,9 @@ class _Search:
             roots = self._origins.roots(operand.func, scope)
             if roots and self._any_from_program(_arguments_in_chain(operand), scope):
                 return min(roots)
-        if is_ordering or all(_is_trivial(other) for other in others):
+        if is_ordering or all(_is_trivial(other_operand) for other_operand in others):
             # ``to_list(f([])) == []`` may be about the program, ``is_right(f(3)) == True`` is not.
-            is_size = any(_is_empty(other) for other in others)
+            is_size = any(_is_empty(other_operand) for other_operand in others)
             return self._measure_in_truth(operand, scope, is_size=is_size)
         return None
 
@@ -338,7 +341,7 @@ def _repeats_argument(call: ast.Call, others: list[ast.expr]) -> bool:
     if len(arguments) < 2:
         return False
     dumps = {ast.dump(argument) for argument in arguments}
-    return any(ast.dump(other) in dumps for other in others)
+    return any(ast.dump(other_operand) in dumps for other_operand in others)
 
 
 def _is_empty(node: ast.expr) -> bool:

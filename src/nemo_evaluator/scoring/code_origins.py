@@ -102,6 +102,7 @@ class Origins:
         return set()
 
     def _roots_of_name(self, name: str, scope: NameScope, depth: int) -> set[str]:
+        """Return the foreign names that a name was assigned from, without answers of the entry point."""
         owner = self._scopes.find(name, scope)
         if owner is None:
             return {name} & self._foreign

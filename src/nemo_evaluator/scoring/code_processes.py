@@ -24,7 +24,11 @@ _ASSERTED: Final = (
 
 
 def find_process_use(module: ast.Module) -> str | None:
-    """A way to capture output or to replace input, which would have to happen in the program's process."""
+    """Find a way to capture output or to replace input, which would have to happen in the program's process.
+
+    Returns:
+        Its name; None when the tests use none.
+    """
     redirects = False
     reads = False
     for node in ast.walk(module):
@@ -56,7 +60,15 @@ def find_process_use(module: ast.Module) -> str | None:
 
 
 def find_own_equality(scopes: FileScopes, is_program: Callable[[str], bool]) -> str | None:
-    """A class of the program of which two objects are compared."""
+    """Find a class of the program of which two objects are compared.
+
+    Args:
+        scopes: The scopes of the test file.
+        is_program: Whether a name that the file does not bind comes from the program.
+
+    Returns:
+        The name of the class; None when there is none.
+    """
     for scope in scopes:
         for node in scope.nodes:
             sides: list[ast.expr] = []
@@ -81,13 +93,13 @@ def _built_class(
 ) -> str | None:
     """The class of the program of which an expression makes an object."""
     if isinstance(node, ast.BinOp):
-        left = _built_class(node.left, scope, scopes, is_program=is_program)
-        return left or _built_class(node.right, scope, scopes, is_program=is_program)
+        left_class = _built_class(node.left, scope, scopes, is_program=is_program)
+        return left_class or _built_class(node.right, scope, scopes, is_program=is_program)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        found: list[str | None] = []
+        class_names: list[str | None] = []
         for element in node.elts:
-            found.append(_built_class(element, scope, scopes, is_program=is_program))
-        return next((name for name in found if name), None)
+            class_names.append(_built_class(element, scope, scopes, is_program=is_program))
+        return next((name for name in class_names if name), None)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         name = node.func.id
         is_class = name[:1].isupper() and scopes.find(name, scope) is None and is_program(name)

@@ -281,6 +281,7 @@ class Rewriter(ast.NodeTransformer):
         return self._try(node)
 
     def _try(self, node: ast.Try | ast.TryStar) -> Any:
+        """Make each handler report which exception it received, and whether it hides an assertion."""
         skips_assertion = any(self._is_assertion(part) for part in _nodes(node.body))
         demanded = any(_always_fails(part) for part in _nodes([*node.body, *node.orelse]))
         # ``finally: return`` takes back whatever was raised.
@@ -306,6 +307,7 @@ class Rewriter(ast.NodeTransformer):
         return isinstance(node, ast.Call) and self._asserts(node)
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Any:
+        """Rewrite the body of a definition in its own scope, and its decorators in the scope around it."""
         # A decorator may leave the tests out when an answer says so.
         is_decided = any(
             self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list

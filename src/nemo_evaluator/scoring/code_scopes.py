@@ -99,6 +99,7 @@ class FileScopes:
                 self._fill(inner)
 
     def _bind(self, node: ast.AST, scope: NameScope) -> None:
+        """Note the names that one node binds in a scope."""
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             scope.names.add(node.name)
         elif isinstance(node, ast.Name):

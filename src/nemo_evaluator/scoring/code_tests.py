@@ -34,7 +34,13 @@ _LIBRARIES: Final = ("pytest", "unittest", "suppress", "asyncio")
 
 
 class Measure(NamedTuple):
-    """What a program is measured by; ``stub`` is the part of the problem that tests may take helpers from."""
+    """The tests of a problem.
+
+    Attributes:
+        source: The tests, as Python source.
+        entry: The name of the function under test.
+        stub: The part of the problem that tests may take helpers from.
+    """
 
     source: str
     entry: str
@@ -43,15 +49,21 @@ class Measure(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def prepare(measure: Measure) -> dict[str, Any]:
-    """The tests as the judge reads them.
+    """Prepare tests for the judge.
 
     Returns:
-        ``tests`` is the rewritten source, ``collect`` names the test functions and classes to run, ``mentioned`` the
-        libraries that the judge has to prepare, ``imports`` the modules that the tests import whatever the program
-        answers. ``asserts`` is true when any assertion may depend on the program, ``branches`` holds the assertions
-        that answers must not keep from being reached. ``asked`` are the names that the tests may take from the
-        program, ``unbound`` those of their own that an answer may leave unbound. ``unjudged`` says why the tests cannot
-        be run, if so.
+        The content of the judge's request:
+
+        - ``entry`` and ``stub``: as in ``measure``.
+        - ``tests``: the rewritten source.
+        - ``collect``: the test functions and classes to run.
+        - ``mentioned``: the libraries that the judge has to prepare.
+        - ``imports``: the modules that the tests import whatever the program answers.
+        - ``asserts``: whether any assertion may depend on the program.
+        - ``branches``: the assertions that answers must not keep from being reached.
+        - ``asked``: the names that the tests may take from the program.
+        - ``unbound``: names of the tests that an answer may leave unbound.
+        - ``unjudged``: why the tests cannot be run; empty when they can.
     """
     content: dict[str, Any] = {
         "entry": measure.entry,
@@ -60,7 +72,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
         "imports": [],
     }
     content.update(tests="", asserts=False, branches={}, asked=[], unbound=[], unjudged="")
-    content["mentioned"] = [word for word in _LIBRARIES if word in measure.source]
+    content["mentioned"] = [library for library in _LIBRARIES if library in measure.source]
     try:
         module = ast.parse(measure.source)
         _prepare_module(module, measure, content)
@@ -71,6 +83,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
 
 
 def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any]) -> None:
+    """Rewrite the tests in place, and add to ``content`` what the judge needs to know about them."""
     _drop_own_imports(module, measure.entry)
     _call_check(module, measure.entry)
     _keep_last_word(module.body)
@@ -81,8 +94,8 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     def is_program(name: str) -> bool:
         if name == measure.entry:
             return True
-        known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
-        return not known and name not in sys.stdlib_module_names
+        is_known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
+        return not is_known and name not in sys.stdlib_module_names
 
     measure_name = find_measure(module, scopes, measure.entry, is_program=is_program)
     if measure_name is not None:
@@ -93,13 +106,15 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     sink = find_sink(scopes, flow)
     if sink is not None:
         content["unjudged"] = f"the tests would run an answer of the program as code, with {sink!r}"
-    process = find_process_use(module)
-    if process is not None:
-        content["unjudged"] = f"the tests use {process}, which reaches only the judge's own process"
-    compared = find_own_equality(scopes, is_program)
-    if compared is not None:
+    process_use = find_process_use(module)
+    if process_use is not None:
         content["unjudged"] = (
-            f"the tests compare objects of {compared!r}, whose own code would decide the result"
+            f"the tests use {process_use}, which reaches only the judge's own process"
+        )
+    compared_class = find_own_equality(scopes, is_program)
+    if compared_class is not None:
+        content["unjudged"] = (
+            f"the tests compare objects of {compared_class!r}, whose own code would decide the result"
         )
     rewriter = Rewriter(scopes, flow, Truth(scopes, measure.entry))
     content["imports"] = [name for name in _imports(module) if name not in flow.decided_imports]
@@ -150,17 +165,17 @@ def _is_called(module: ast.Module, name: str) -> bool:
 
 def _rename_hidden(body: list[ast.stmt]) -> None:
     """A test whose name is used again would not be run: it gets a name of its own."""
-    last: dict[str, ast.stmt] = {}
+    last_definition: dict[str, ast.stmt] = {}
     for node in body:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            last[node.name] = node
+            last_definition[node.name] = node
     for number, node in enumerate(body):
         if isinstance(node, ast.ClassDef):
             _rename_hidden(node.body)
         if (
             isinstance(node, (*FUNCTIONS, ast.ClassDef))
             and _is_test(node)
-            and last[node.name] is not node
+            and last_definition[node.name] is not node
         ):
             node.name = f"{node.name}_nel_{number}"
 
@@ -184,16 +199,16 @@ def _collected(module: ast.Module) -> list[str]:
 
 def _keep_last_word(body: list[ast.stmt]) -> None:
     """A script may end with ``sys.exit(main())``; the tests after it are those that the judge collects."""
-    last = body[-1] if body else None
-    if isinstance(last, ast.If):
-        _keep_last_word(last.body)
-    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
+    last_statement = body[-1] if body else None
+    if isinstance(last_statement, ast.If):
+        _keep_last_word(last_statement.body)
+    if not isinstance(last_statement, ast.Expr) or not isinstance(last_statement.value, ast.Call):
         return
-    name = ast.unparse(last.value.func)
-    if name in _EXITS and len(last.value.args) <= 1:
-        last.value.func = ast.Name("__nel_leave__", ast.Load())
-        last.value.args = last.value.args or [ast.Constant(None)]
-        ast.fix_missing_locations(last)
+    name = ast.unparse(last_statement.value.func)
+    if name in _EXITS and len(last_statement.value.args) <= 1:
+        last_statement.value.func = ast.Name("__nel_leave__", ast.Load())
+        last_statement.value.args = last_statement.value.args or [ast.Constant(None)]
+        ast.fix_missing_locations(last_statement)
 
 
 def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -61,14 +61,19 @@ _MAX_DEPTH: Final = 20
 
 
 class Truth:
-    """Decides whether an expression is always true or always false."""
+    """Decides whether an expression is always true or always false.
+
+    Args:
+        scopes: The scopes of the test file.
+        entry: The name of the function under test, which always exists.
+    """
 
     def __init__(self, scopes: FileScopes, entry: str) -> None:
         self._scopes = scopes
         self._entry = entry
 
     def of(self, node: ast.expr, scope: NameScope) -> bool | None:
-        """True or False where the value of the expression is always so; None where it depends on something."""
+        """Return True or False where an expression is always so; None where it depends on something."""
         value = self._constant(node, scope)
         if value is not _UNKNOWN:
             return bool(value)
@@ -95,7 +100,7 @@ class Truth:
         return self._of_operation(node, scope)
 
     def of_assertion(self, node: ast.Call, scope: NameScope) -> bool | None:
-        """The same for a method that asserts, such as ``assertEqual``; True when it never raises."""
+        """Do the same for a method that asserts, such as ``assertEqual``; True when it never raises."""
         if not isinstance(node.func, ast.Attribute):
             return None
         name = node.func.attr
@@ -114,6 +119,7 @@ class Truth:
         return None
 
     def _of_operation(self, node: ast.expr, scope: NameScope) -> bool | None:
+        """Decide boolean operators, conditional expressions, comparisons and calls."""
         if isinstance(node, ast.BoolOp):
             parts = [self.of(part, scope) for part in node.values]
             decisive = isinstance(node.op, ast.Or)
@@ -139,27 +145,31 @@ class Truth:
     def _of_comparison(
         self, left: ast.expr, comparison: ast.cmpop, right: ast.expr, scope: NameScope
     ) -> bool | None:
+        """Decide a comparison of a name with itself, with None, with a length, or with both truth values."""
         if isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id:
             return isinstance(comparison, _HOLDS_WITH_ITSELF)
-        other = self._constant(right, scope)
-        compares_none = other is None and isinstance(
+        right_value = self._constant(right, scope)
+        compares_none = right_value is None and isinstance(
             comparison, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)
         )
         if compares_none and self._is_never_none(left, scope):
             return isinstance(comparison, (ast.IsNot, ast.NotEq))
         if self._builtin(left, scope) == "len":
-            if isinstance(comparison, ast.GtE) and other == 0:
+            if isinstance(comparison, ast.GtE) and right_value == 0:
                 return True
-            if isinstance(comparison, (ast.Gt, ast.NotEq)) and other == -1:
+            if isinstance(comparison, (ast.Gt, ast.NotEq)) and right_value == -1:
                 return True
         is_choice = (
-            isinstance(comparison, ast.In) and _is_truth_value(left) and isinstance(other, tuple)
+            isinstance(comparison, ast.In)
+            and _is_truth_value(left)
+            and isinstance(right_value, tuple)
         )
-        if is_choice and True in other and False in other:
+        if is_choice and True in right_value and False in right_value:
             return True
         return None
 
     def _of_call(self, node: ast.Call, scope: NameScope) -> bool | None:
+        """Decide calls of functions of Python whose result is always true."""
         name = self._builtin(node, scope)
         arguments = node.args
         if name in _NEVER_EMPTY:
@@ -213,11 +223,11 @@ class Truth:
         if isinstance(node, ast.UnaryOp):
             return self._negative(node, scope, depth)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left = self._constant(node.left, scope, depth + 1)
-            right = self._constant(node.comparators[0], scope, depth + 1)
-            if left is _UNKNOWN or right is _UNKNOWN:
+            left_value = self._constant(node.left, scope, depth + 1)
+            right_value = self._constant(node.comparators[0], scope, depth + 1)
+            if left_value is _UNKNOWN or right_value is _UNKNOWN:
                 return _UNKNOWN
-            return _compared(node.ops[0], left, right)
+            return _compared(node.ops[0], left_value, right_value)
         if (
             isinstance(node, ast.Call)
             and self._builtin(node, scope) == "len"

@@ -50,6 +50,7 @@ def find_value_use(scope: NameScope, is_foreign: Test, is_of_program: Involved) 
 def _is_allowed(
     name: ast.Name, parents: dict[int, ast.AST], scope: NameScope, is_of_program: Involved
 ) -> bool:
+    """Return whether a foreign name is called, passed to the program, or used as a class or an annotation."""
     node: ast.AST = name
     parent = parents.get(id(node))
     while parent is not None:

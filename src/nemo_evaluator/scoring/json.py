@@ -24,13 +24,16 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def extract_json(text: str) -> Any:
-    """The last JSON value of a response: the whole text, a fenced block, else the widest object or list; or None."""
+    """Return the last JSON value of a response; None when it has none.
+
+    The whole text counts first, then the last fenced block that is JSON, then the objects and lists inside the text.
+    """
     values = _values(text)
     return values[-1] if values else None
 
 
 def _values(text: str) -> list[Any]:
-    """The JSON of a response; of several values the last one counts."""
+    """Return the JSON values of a response; of several the last one counts."""
     text = strip_reasoning(text).strip()
     for candidate in (text, *(block.strip() for block in reversed(_FENCE.findall(text)))):
         try:
@@ -41,16 +44,17 @@ def _values(text: str) -> list[Any]:
 
 
 def _embedded(text: str) -> Iterator[Any]:
+    """Yield the objects and lists inside a text, one after the other."""
     position = 0
     # Bounded: a text of nothing but brackets would else be read anew from every one of them.
     for _ in range(_ATTEMPTS):
-        match = _OPENING.search(text, position)
-        if match is None:
+        opening = _OPENING.search(text, position)
+        if opening is None:
             return
         try:
-            value, position = _DECODER.raw_decode(text, match.start())
+            value, position = _DECODER.raw_decode(text, opening.start())
         except ValueError:
-            position = match.start() + 1
+            position = opening.start() + 1
         except RecursionError:
             return
         else:
@@ -58,17 +62,24 @@ def _embedded(text: str) -> Iterator[Any]:
 
 
 def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
-    """``{valid, extracted, errors, score}`` of the JSON in a response; raises ScorerError when the schema is wrong."""
-    kind = validator_for(schema)
+    """Check the JSON of a response against a schema.
+
+    Returns:
+        ``valid``, ``extracted`` (the value, or None), ``errors`` and ``score`` (1 or 0).
+
+    Raises:
+        ScorerError: The schema is not valid.
+    """
+    validator = validator_for(schema)
     try:
-        kind.check_schema(dict(schema))
+        validator.check_schema(dict(schema))
     except SchemaError as error:
         raise ScorerError(f"the JSON schema is not valid: {error.message}") from error
     values = _values(response)
     if not values:
         return {"valid": False, "extracted": None, "errors": [_NOTHING], "score": 0.0}
     errors = [
-        f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(values[-1])
+        f"{error.json_path}: {error.message}" for error in validator(schema).iter_errors(values[-1])
     ]
     return {
         "valid": not errors,
@@ -80,22 +91,35 @@ def validate_json_schema(response: str, schema: Mapping[str, Any]) -> JsonDict:
 
 @versioned("1")
 def json_schema(sample: ScorerInput, schema: Mapping[str, Any] | None = None) -> Score:
-    """Does the JSON of the response fit the schema (given, or in config, metadata or target)?"""
-    wanted = schema or sample.config.get("schema") or sample.metadata.get("schema") or sample.target
-    if isinstance(wanted, str):
+    """Check whether the JSON of a response conforms to a schema.
+
+    Args:
+        sample: The answer.
+        schema: The schema; by default ``schema`` in the config or the metadata, or the target.
+
+    Returns:
+        The score, with the validation errors.
+
+    Raises:
+        ScorerError: There is no schema, or it is not a valid one.
+    """
+    expected_schema = (
+        schema or sample.config.get("schema") or sample.metadata.get("schema") or sample.target
+    )
+    if isinstance(expected_schema, str):
         try:
-            wanted = json.loads(wanted)
+            expected_schema = json.loads(expected_schema)
         except ValueError as error:
             raise ScorerError(f"the JSON schema is not JSON: {error}") from error
-    if not isinstance(wanted, Mapping):
+    if not isinstance(expected_schema, Mapping):
         raise ScorerError(
             "json_schema needs a schema",
             hint="put it into the config, the row or the target as `schema`",
         )
-    checked = validate_json_schema(sample.response, wanted)
-    nothing = checked["errors"] == [_NOTHING]
-    if nothing:
+    validation = validate_json_schema(sample.response, expected_schema)
+    is_missing = validation["errors"] == [_NOTHING]
+    if is_missing:
         extracted: str | None = None
     else:
-        extracted = json.dumps(checked["extracted"], ensure_ascii=False)
-    return found(extracted, checked["valid"], errors=checked["errors"])
+        extracted = json.dumps(validation["extracted"], ensure_ascii=False)
+    return found(extracted, validation["valid"], errors=validation["errors"])

@@ -53,8 +53,8 @@ def _last_match(pattern: str, response: str) -> str:
     matches = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
     if not matches:
         return ""
-    last = matches[-1]
-    answer = last[1] if last.lastindex else last[0]
+    last_match = matches[-1]
+    answer = last_match[1] if last_match.lastindex else last_match[0]
     return unmark(unlatex(answer)).strip()
 
 

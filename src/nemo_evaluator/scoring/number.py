@@ -123,10 +123,10 @@ class Numbers:
             following = NUMBER.match(clause, joined.end())
             if following is None:
                 break
-            other = read(following, self._language)
-            if other is None or _other_unit(clause, joined, following):
+            following_number = read(following, self._language)
+            if following_number is None or _other_unit(clause, joined, following):
                 break
-            values.append(other)
+            values.append(following_number)
             end = following.end()
         return values, end
 
@@ -256,13 +256,13 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
             return named.values
     if cut_off(text) or declines(text[-_REGION // 2 :]):
         return None
-    last = Numbers(language, last=True)
+    last_number_reader = Numbers(language, last=True)
     for sentence in _last_sentences(text):
         if is_offer(sentence):
             continue
         if is_task(sentence):
             return None
-        ledger: Commitments[Number] = Commitments(last, free=True)
+        ledger: Commitments[Number] = Commitments(last_number_reader, free=True)
         ledger.add_text(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None

@@ -20,18 +20,24 @@ for _name, _module in _BUILT_IN.items():
 
 
 def get_scorer(name: str) -> Callable[..., Any]:
-    """The scorer called ``name``; it may be async (see ``run_scorer``)."""
+    """Return the scorer called ``name``; it may be async (see ``run_scorer``)."""
     scorer: Callable[..., Any] = SCORERS.get(name).builder()
     return scorer
 
 
 def list_scorers() -> list[str]:
-    """All names, sorted."""
+    """Return the names of all scorers, sorted."""
     return SCORERS.names()
 
 
 async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:
-    """Run a scorer of any colour. One that did not say it is quick (``versioned``) runs beside the event loop."""
+    """Run a scorer, async or not.
+
+    A plain function runs in a thread, unless ``versioned`` marks it as quick (``inline``).
+
+    Returns:
+        Its score; a bare value becomes ``{"correct": value}``.
+    """
     if inspect.iscoroutinefunction(scorer):
         result: Any = await scorer(sample)
     elif getattr(scorer, "inline", False):
@@ -47,6 +53,10 @@ async def run_scorer(scorer: Callable[..., Any], sample: ScorerInput) -> Score:
 
 
 def reward_of(score: Score) -> float:
-    """The reward of a score: ``correct``, else ``reward``; raises KeyError when it has neither."""
+    """Return the reward of a score: ``correct``, or else ``reward``.
+
+    Raises:
+        KeyError: It has neither.
+    """
     value = score["correct"] if "correct" in score else score["reward"]
     return float(value)

@@ -82,6 +82,11 @@ class _SymbolicWorker:
         return verdict
 
     def _exchange(self, target: str, answer: str, seconds: float) -> bytes:
+        """Send one comparison to the worker, which is started if necessary.
+
+        Returns:
+            The line of its reply; empty when the worker ended.
+        """
         process = self._process
         fresh = process is None or process.poll() is not None
         if process is None or fresh:
@@ -116,6 +121,7 @@ class _SymbolicWorker:
         return line
 
     def stop(self) -> None:
+        """Kill the worker process, if there is one."""
         process = self._process
         self._process = None
         if process is None:
@@ -138,6 +144,7 @@ def _ended_by_limit(process: subprocess.Popen[bytes]) -> bool:
 
 @cache
 def shared_pool() -> MathPool:
+    """Return the workers that all samples share; they end with this process."""
     pool = MathPool(size=min(4, os.cpu_count() or 1))
     atexit.register(pool.close)
     return pool
@@ -169,12 +176,12 @@ async def math(
     if is_only_list or is_only_relation:
         return found(answer if same_spelling else None, same_spelling)
     workers = pool or shared_pool()
-    wanted = split_list(target)
-    if len(wanted) > 1:
+    target_values = split_list(target)
+    if len(target_values) > 1:
         # A list without brackets has no order.
         values = split_list(answer.rpartition("=")[2])
-        same_count = len(wanted) == len(values)
-        same = same_count and await _paired(wanted, values, workers, timeout=timeout)
+        same_count = len(target_values) == len(values)
+        same = same_count and await _paired(target_values, values, workers, timeout=timeout)
         return found(answer, same or same_spelling)
     verdict = await _equal(answer, target, workers, timeout=timeout)
     return found(None if verdict is None else answer, bool(verdict))
@@ -187,9 +194,13 @@ async def _equal(answer: str, target: str, workers: MathPool, timeout: float) ->
     if mine == theirs:
         return True
     if _NUMBER.fullmatch(mine) and _NUMBER.fullmatch(theirs):
-        left = parse_number(mine)
-        right = parse_number(theirs)
-        return left is not None and right is not None and left.equals(right)
+        own_number = parse_number(mine)
+        target_number = parse_number(theirs)
+        return (
+            own_number is not None
+            and target_number is not None
+            and own_number.equals(target_number)
+        )
     return await asyncio.to_thread(workers.equal, target, answer, timeout)
 
 

@@ -52,8 +52,8 @@ def claimed_texts(text: str) -> Iterator[str]:
                 hedged = min(hedged, hedge(part, claim))
                 if claim.place >= hedged:
                     continue
-                words = part.count(" ", claim.start, claim.end)
-                if claim.kind is ClaimKind.WEAK and words > _SHORT:
+                word_count = part.count(" ", claim.start, claim.end)
+                if claim.kind is ClaimKind.WEAK and word_count > _SHORT:
                     continue
                 plain = unmark(unlatex(committed_text(part, claim) or ""))
                 plain = plain.strip().strip("$").strip()
@@ -71,8 +71,8 @@ def _shortened(text: str) -> Iterator[str]:
 
 def states(text: str, target: str) -> bool:
     """True when a short text says the target and nothing but an explanation besides."""
-    wanted = normalise(target)
-    return any(normalise(part) == wanted for part in _shortened(text))
+    normalised_target = normalise(target)
+    return any(normalise(part) == normalised_target for part in _shortened(text))
 
 
 def _shown(text: str) -> str | None:
@@ -134,8 +134,8 @@ def _number_match(text: str, targets: Sequence[str], language: str | None) -> Sc
         if not _NUMERIC.fullmatch(target):
             continue
         number = extract_number(text, language=language)
-        wanted = parse_number(target)
-        if number is not None and wanted is not None and number.equals(wanted):
+        target_number = parse_number(target)
+        if number is not None and target_number is not None and number.equals(target_number):
             return found(number.text, True, matched=target)
     return None
 
@@ -143,9 +143,9 @@ def _number_match(text: str, targets: Sequence[str], language: str | None) -> Sc
 def _phrase_in(text: str, phrases: Sequence[str]) -> str:
     """The first phrase that the text contains; the first of all when it is spelled otherwise."""
     if len(phrases) > 1:
-        words = f" {normalise(unmark(text))} "
+        normalised_text = f" {normalise(unmark(text))} "
         for phrase in phrases:
-            if f" {normalise(phrase)} " in words:
+            if f" {normalise(phrase)} " in normalised_text:
                 return phrase
     return phrases[0]
 
@@ -158,10 +158,10 @@ def _short_match(sample: ScorerInput) -> Score | None:
     answer = match["said"]
     plain = normalise(answer)
     targets = targets_of(sample)
-    wanted = [normalise(target) for target in targets]
-    if plain in wanted:
-        return found(answer, True, matched=targets[wanted.index(plain)])
-    for target in wanted:
+    normalised_targets = [normalise(target) for target in targets]
+    if plain in normalised_targets:
+        return found(answer, True, matched=targets[normalised_targets.index(plain)])
+    for target in normalised_targets:
         if target in plain or _NUMERIC.fullmatch(target):
             return None
     return None if SCAN.search(answer) is not None else found(answer, False)
@@ -169,10 +169,10 @@ def _short_match(sample: ScorerInput) -> Score | None:
 
 def _lone_phrase(lines: list[str], reader: Mentions) -> NamedValues[int] | None:
     """The phrase that is all of the last line, else of the first one."""
-    last = reader.weak(lines[-1])
-    if last is None and len(lines) > 1:
+    last_phrase = reader.weak(lines[-1])
+    if last_phrase is None and len(lines) > 1:
         return reader.weak(lines[0])
-    return last
+    return last_phrase
 
 
 def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:

@@ -27,7 +27,11 @@ class CustomMetric(MetricBase):
 
 
 def build(settings: CustomMetric, clients: object = None, environment: object = None) -> Metric:
-    """The object at ``class_path``: a class with ``measure`` (made with ``config``), or a scorer function."""
+    """Load the object at ``class_path``: a class with ``measure``, created with ``config``, or a scorer function.
+
+    Raises:
+        UsageError: It is neither, or it does not accept ``config``.
+    """
     name = settings.name
     class_path = settings.class_path
     config = dict(settings.config)
@@ -53,7 +57,7 @@ def build(settings: CustomMetric, clients: object = None, environment: object = 
 
 
 class _Named:
-    """A user's metric under the name and with the identity that the config gives it."""
+    """A user's metric, with the name from the config and a fingerprint that includes the config."""
 
     def __init__(self, name: str, metric: Any, fingerprint: str) -> None:
         self.name = name
@@ -63,6 +67,11 @@ class _Named:
             self.aggregate = metric.aggregate
 
     async def measure(self, sample: MetricInput) -> MetricResult:
+        """Call the user's metric, which may be async and may return a plain number.
+
+        Raises:
+            ScorerError: It returned neither a ``MetricResult`` nor a number.
+        """
         result = self._metric.measure(sample)
         if inspect.isawaitable(result):
             result = await result

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def majority(grades: Sequence[float]) -> float:
-    """The grade most judges gave; where several are equally frequent, their mean."""
+    """Return the most frequent grade; the mean of the most frequent ones when there are several."""
     counts = Counter(grades)
     most = max(counts.values())
     return fmean(grade for grade, count in counts.items() if count == most)
@@ -49,7 +49,7 @@ class EnsembleJudgeMetric(RubricMetric):
 
 
 class EnsembleJudge:
-    """``type: ensemble_judge``: every judge must be heard, or the row is failed."""
+    """``type: ensemble_judge``: combines the grades of several judges. A row fails when any judge fails."""
 
     def __init__(
         self, config: EnsembleJudgeMetric, clients: Mapping[str, Client], environment: object = None
@@ -59,59 +59,71 @@ class EnsembleJudge:
         self._combine = AGGREGATIONS[config.aggregation]
         self._rubric = Rubric.of(config)
         judges: dict[str, RubricJudge] = {}
-        for who in config.services:
-            judges[who] = RubricJudge(config, client_of(clients, who), self._rubric, name=who)
+        for judge_name in config.services:
+            judges[judge_name] = RubricJudge(
+                config, client_of(clients, judge_name), self._rubric, name=judge_name
+            )
         self._judges = judges
-        first, *others = (clients[who] for who in self._judges)
+        first_client, *other_clients = (clients[judge_name] for judge_name in self._judges)
         rubric = self._rubric.describe()
-        self.fingerprint = Judge.of(config, first).fingerprint(
-            "ensemble", rubric, *others, by=config.aggregation
+        self.fingerprint = Judge.of(config, first_client).fingerprint(
+            "ensemble", rubric, *other_clients, by=config.aggregation
         )
 
     async def measure(self, sample: MetricInput) -> MetricResult:
+        """Combine the grades of all judges, who are asked at the same time."""
         graded = await asyncio.gather(
             *(judge.grade(sample, swapped=False) for judge in self._judges.values())
         )
         grades = [score for score, _ in graded]
         score = self._combine(grades)
-        judges = {who: details for who, (_, details) in zip(self._judges, graded, strict=True)}
+        judges = {
+            judge_name: details
+            for judge_name, (_, details) in zip(self._judges, graded, strict=True)
+        }
         details: JsonDict = {"score": score, "aggregation": self._aggregation, "judges": judges}
         return MetricResult(self._rubric.reward(score), details)
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """The canaries of each judge."""
-        return {who: await judge.check(first) for who, judge in self._judges.items()}
+        """Check the canaries of each judge."""
+        return {judge_name: await judge.check(first) for judge_name, judge in self._judges.items()}
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
-        """Krippendorff's alpha of the grades, for data on an interval scale."""
-        rows: list[list[Any]] = []
+        """Return Krippendorff's alpha of the grades, on an interval scale."""
+        grades_of_rows: list[list[Any]] = []
         for row in details:
             if "judges" in row:
-                rows.append([judge["score"] for judge in row["judges"].values()])
-        alpha = krippendorff_alpha(rows)
+                grades_of_rows.append([judge["score"] for judge in row["judges"].values()])
+        alpha = krippendorff_alpha(grades_of_rows)
         return {} if alpha is None else {"krippendorff_alpha": alpha}
 
 
 def krippendorff_alpha(units: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for interval data: 1 is perfect agreement, 0 what chance gives; None when nothing can be
-    said: fewer than two grades on every item, or one throughout. ``units`` are the grades of each item."""
-    rated: list[list[float]] = []
+    """Compute Krippendorff's alpha for interval data: 1 is perfect agreement, 0 is agreement by chance.
+
+    Args:
+        units: The grades of each item; None for a missing grade.
+
+    Returns:
+        Alpha; None when no item has two grades, or all grades are equal.
+    """
+    rated_units: list[list[float]] = []
     for unit in units:
-        rated.append([grade for grade in unit if grade is not None])
-    rated = [unit for unit in rated if len(unit) > 1]
-    values = [grade for unit in rated for grade in unit]
+        rated_units.append([grade for grade in unit if grade is not None])
+    rated_units = [unit for unit in rated_units if len(unit) > 1]
+    values = [grade for unit in rated_units for grade in unit]
     count = len(values)
     if count < 2:
         return None
     expected = _squares(values) / (count - 1)
     if expected == 0:
         return None
-    observed = sum(_squares(unit) / (len(unit) - 1) for unit in rated)
+    observed = sum(_squares(unit) / (len(unit) - 1) for unit in rated_units)
     return 1.0 - observed / expected
 
 
 def _squares(values: Sequence[float]) -> float:
-    """The sum of squared differences over all ordered pairs."""
+    """Return the sum of squared differences over all ordered pairs."""
     count = len(values)
     total = sum(values)
     return 2.0 * (count * sum(value * value for value in values) - total * total)

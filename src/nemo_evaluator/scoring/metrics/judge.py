@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class JudgedEnvironment(Protocol):
-    """An environment that knows what to ask a judge and how to read the reply. ``parse_judge`` gives at least
-    ``reward`` between 0 and 1, and raises JudgeError for a reply it cannot read. The function ``judge_prompt`` may have
-    two attributes: ``schema``, the JSON schema of the reply, and ``canary``. Either may have a further parameter
-    ``found``: what the benchmark's own scorer made of the answer."""
+    """An environment that defines the judge's question and parses its reply.
+
+    The function ``judge_prompt`` may have two attributes: ``schema``, the JSON schema of the reply, and ``canary``.
+    Either method may have a further parameter ``found``, which receives the result of the benchmark's own scorer.
+    """
 
     def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]: ...
 
@@ -63,20 +64,22 @@ class RubricJudge:
         self.fingerprint = self._judge.fingerprint("judge", rubric.describe(), swap=swap_check)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The grade as a reward; with ``swap_check`` the mean of both orders."""
+        """Return the reward of the grade; with ``swap_check`` the mean of both orders."""
         score, details = await self.grade(sample, swapped=False)
         if not self._swap:
             return MetricResult(self.rubric.reward(score), details)
-        other, _ = await self.grade(sample, swapped=True)
-        details |= {"swap_score": other, "position_bias": abs(score - other)}
-        return MetricResult((self.rubric.reward(score) + self.rubric.reward(other)) / 2, details)
+        swapped_score, _ = await self.grade(sample, swapped=True)
+        details |= {"swap_score": swapped_score, "position_bias": abs(score - swapped_score)}
+        return MetricResult(
+            (self.rubric.reward(score) + self.rubric.reward(swapped_score)) / 2, details
+        )
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """The canaries, graded like any answer."""
+        """Check that the judge grades the canaries correctly."""
         return await self._judge.check(Canary(sure=self.rubric.is_default), self.measure)
 
     async def grade(self, sample: MetricInput, *, swapped: bool) -> tuple[float, JsonDict]:
-        """The grade on the rubric's own scale, and what rows keep of it."""
+        """Return the grade on the rubric's own scale, and the details that rows store."""
         messages = self.rubric.messages(sample.seed, sample.response, swapped=swapped)
         (score, reasoning), facts = await self._judge.ask(
             messages, self.rubric.read, self.rubric.schema("score")
@@ -85,37 +88,43 @@ class RubricJudge:
 
 
 class EnvironmentJudge:
-    """``type: judge`` without a rubric, for a benchmark that brings its own question and reading."""
+    """``type: judge`` without a rubric, for a benchmark that defines the question and parses the reply."""
 
     def __init__(self, config: JudgeMetric, client: Client, environment: JudgedEnvironment) -> None:
         self.name = config.name
         self._environment = environment
         self._judge = Judge.of(config, client)
-        system = config.system_prompt
-        if system:
-            self._system: list[Message] = [{"role": "system", "content": system}]
+        system_prompt = config.system_prompt
+        if system_prompt:
+            self._system: list[Message] = [{"role": "system", "content": system_prompt}]
         else:
             self._system = []
         self._canary: Canary | None = getattr(environment.judge_prompt, "canary", None)
         self._schema: JsonDict | None = getattr(environment.judge_prompt, "schema", None)
         # The hooks themselves are part of the environment's fingerprint, but not the texts that they close over.
-        static = self._canary is not None and not inspect.iscoroutinefunction(
+        has_static_question = self._canary is not None and not inspect.iscoroutinefunction(
             environment.judge_prompt
         )
-        if static and self._canary:
-            asked: list[Message] | None = environment.judge_prompt(
+        if has_static_question and self._canary:
+            canary_messages: list[Message] | None = environment.judge_prompt(
                 self._canary.seed, self._canary.right
             )
         else:
-            asked = None
-        self.fingerprint = self._judge.fingerprint("environment", {}, system=system, asked=asked)
+            canary_messages = None
+        self.fingerprint = self._judge.fingerprint(
+            "environment", {}, system=system_prompt, asked=canary_messages
+        )
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """The benchmark's own canary, else one of its first problem."""
+        """Check the benchmark's own canary, or else one of its first problem."""
         return await self._judge.check(self._canary or Canary.of(first), self.measure)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """The verdict the benchmark reads out of the judge's answer."""
+        """Ask the benchmark's question and return the reward that the benchmark reads from the reply.
+
+        Raises:
+            JudgeError: The judge failed, or its reply has no reward.
+        """
         messages = _told(self._environment.judge_prompt, sample, sample.seed, sample.response)
         if inspect.isawaitable(messages):
             messages = await messages
@@ -134,26 +143,30 @@ class EnvironmentJudge:
 
 
 def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:
-    """Call a hook of the benchmark; with what its scorer found, where it wants to know."""
+    """Call a method of the benchmark, with the result of its scorer if it has a parameter ``found``."""
     if "found" in inspect.signature(hook).parameters:
-        more = {"found": sample.found}
+        extra = {"found": sample.found}
     else:
-        more = {}
-    return hook(*given, **more)
+        extra = {}
+    return hook(*given, **extra)
 
 
 def build(config: JudgeMetric, clients: Mapping[str, Client], environment: object = None) -> Metric:
-    """The judge of a rubric; without one, the judge of the benchmark's own question, if it has one."""
+    """Create the judge of a rubric; without a rubric, that of the benchmark's own question, if it has one.
+
+    Raises:
+        UsageError: A setting has no effect, because the benchmark has its own question.
+    """
     client = client_of(clients, config.service)
     if (
         config.rubric is None
         and config.rubric_file is None
         and isinstance(environment, JudgedEnvironment)
     ):
-        idle = sorted(config.model_fields_set & {"max_score", "swap_check", "reference_free"})
-        if idle:
+        unused = sorted(config.model_fields_set & {"max_score", "swap_check", "reference_free"})
+        if unused:
             raise UsageError(
-                f"metric {config.name!r}: this benchmark brings its own question for the judge, so {', '.join(idle)} "
+                f"metric {config.name!r}: this benchmark brings its own question for the judge, so {', '.join(unused)} "
                 "would have no effect",
                 hint="leave it out, or give a rubric",
             )
@@ -163,7 +176,10 @@ def build(config: JudgeMetric, clients: Mapping[str, Client], environment: objec
 
 
 def default_judge(client: Client, environment: object) -> Metric:
-    """The judge of a benchmark that needs one, asked with the default rubric unless the benchmark brings a question."""
+    """Create the judge of a benchmark that needs one and has no judge configured.
+
+    It uses the default rubric unless the benchmark has its own question.
+    """
     return build(JudgeMetric(name="judge", service="judge"), {"judge": client}, environment)
 
 

@@ -38,9 +38,11 @@ class PairwiseJudgeMetric(RubricMetric):
 
 
 class PairwiseJudge:
-    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss. The judge grades both
-    answers on the rubric's scale, once in either order. A winner that depends on the order counts as a
-    tie."""
+    """``type: pairwise_judge``: 1 for a win over the baseline, 0.5 for a tie, 0 for a loss.
+
+    The judge grades both answers on the rubric's scale, once in either order. A winner that depends on the order counts
+    as a tie.
+    """
 
     def __init__(
         self, config: PairwiseJudgeMetric, clients: Mapping[str, Client], environment: object = None
@@ -55,19 +57,26 @@ class PairwiseJudge:
         )
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """Who wins in both orders."""
-        other = await self._baseline_answer(sample.seed)
-        pairs = [await self.compare(sample, other, swapped=swapped) for swapped in (False, True)]
+        """Compare the answer with the baseline's in both orders."""
+        baseline_answer = await self._baseline_answer(sample.seed)
+        pairs = [
+            await self.compare(sample, baseline_answer, swapped=swapped)
+            for swapped in (False, True)
+        ]
         first, second = (
             1.0 if mine > theirs else 0.5 if mine == theirs else 0.0 for mine, theirs in pairs
         )
         mine, theirs = ([float(pair[side]) for pair in pairs] for side in (0, 1))
-        details: JsonDict = {"scores": mine, "baseline_scores": theirs, "baseline_response": other}
+        details: JsonDict = {
+            "scores": mine,
+            "baseline_scores": theirs,
+            "baseline_response": baseline_answer,
+        }
         details["consistent"] = first == second
         return MetricResult(first if first == second else 0.5, details)
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """The right canary must win over the wrong one, whichever of them comes first."""
+        """Check that the right canary wins over the wrong one, whichever of them comes first."""
         canary = Canary(sure=self._rubric.is_default)
 
         async def against(sample: MetricInput) -> MetricResult:
@@ -80,14 +89,14 @@ class PairwiseJudge:
         return await self._judge.check(canary, against)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
-        """The share of rows on which both orders gave the same winner."""
-        same = [row["consistent"] for row in details if "consistent" in row]
-        if same:
-            return {"consistency": sum(same) / len(same)}
+        """Return the share of rows on which both orders had the same winner."""
+        consistent_rows = [row["consistent"] for row in details if "consistent" in row]
+        if consistent_rows:
+            return {"consistency": sum(consistent_rows) / len(consistent_rows)}
         return {}
 
     async def _baseline_answer(self, seed: SeedResult) -> str:
-        """One answer of the baseline per problem, whatever the number of repeats."""
+        """Return the baseline's answer, which is requested once per problem and shared by its repeats."""
         messages: list[Message] = seed.messages or [
             *([{"role": "system", "content": seed.system}] if seed.system else []),
             {"role": "user", "content": seed.prompt},
@@ -113,14 +122,23 @@ class PairwiseJudge:
     async def compare(
         self, sample: MetricInput, other: str, *, swapped: bool
     ) -> tuple[float, float]:
-        """The grades of an answer and of the other one; ``swapped`` shows the other one first."""
+        """Grade an answer and another one.
+
+        Args:
+            sample: The answer, and its problem.
+            other: The other answer.
+            swapped: Show the other answer first.
+
+        Returns:
+            The grade of the answer, and that of the other one.
+        """
         mine = strip_reasoning(sample.response).strip()
         first, second = (other, mine) if swapped else (mine, other)
         parts = [fenced("task", task_text(sample.seed))]
         if sample.seed.expected_answer:
             parts.append(fenced("reference", sample.seed.expected_answer))
         parts += [fenced("answer_a", first or "(empty)"), fenced("answer_b", second or "(empty)")]
-        ask = (
+        question = (
             f"{self._rubric.text}\n\nTwo answers to one task are given below. Grade each by itself, from "
             f"{self._rubric.scale}; equal grades mean a tie.\n\n"
             + "\n\n".join(parts)
@@ -130,14 +148,15 @@ class PairwiseJudge:
         )
         messages = [
             {"role": "system", "content": self._rubric.system_prompt},
-            {"role": "user", "content": ask},
+            {"role": "user", "content": question},
         ]
-        (a, b), _ = await self._judge.ask(
+        (score_a, score_b), _ = await self._judge.ask(
             messages, self._read, self._rubric.schema("score_a", "score_b")
         )
-        return (b, a) if swapped else (a, b)
+        return (score_b, score_a) if swapped else (score_a, score_b)
 
     def _read(self, text: str) -> tuple[float, float]:
+        """Parse both grades from the judge's reply."""
         value = judge_reply(text)
         if not {"score_a", "score_b"} <= value.keys():
             raise JudgeError("it has no fields `score_a` and `score_b`")

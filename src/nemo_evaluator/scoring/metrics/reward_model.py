@@ -52,10 +52,12 @@ class RewardModelMetric(MetricBase):
 
 
 class RewardModel:
-    """``type: reward_model``. ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else
-    their mean); ``pairwise`` asks for the answer and for the reference, and gives 1, 0.5 or 0. The reward is the
-    number's place in ``score_range``; ``threshold`` says from which number on an answer counts as right
-    (``accuracy``)."""
+    """``type: reward_model``.
+
+    ``single`` reads one number; ``multi_aspect`` reads one of several (``aspect``, else their mean); ``pairwise``
+    scores the answer and the reference, and gives 1, 0.5 or 0. In the first two modes the reward is the number's place
+    in ``score_range``. An answer whose number reaches ``threshold`` counts as right (``accuracy``).
+    """
 
     def __init__(
         self, config: RewardModelMetric, clients: Mapping[str, Client], environment: object = None
@@ -78,6 +80,12 @@ class RewardModel:
         self.fingerprint = self._judge.fingerprint("reward_model", {}, **facts)
 
     async def measure(self, sample: MetricInput) -> MetricResult:
+        """Score the answer; with ``mode: pairwise``, compare its score with that of the reference.
+
+        Raises:
+            ScorerError: The mode is ``pairwise`` and the problem has no reference.
+            JudgeError: The model failed, or its reply has no number.
+        """
         score, details = await self._score(sample.seed, strip_reasoning(sample.response).strip())
         details |= {"score": score, "correct": score >= self._threshold}
         if self._mode != "pairwise":
@@ -88,12 +96,14 @@ class RewardModel:
                 f"metric {self.name!r}: mode pairwise compares with the reference answer, and this problem has none",
                 hint="use mode: single",
             )
-        other, _ = await self._score(sample.seed, sample.seed.expected_answer)
-        details |= {"reference_score": other}
-        return MetricResult(1.0 if score > other else 0.5 if score == other else 0.0, details)
+        reference_score, _ = await self._score(sample.seed, sample.seed.expected_answer)
+        details |= {"reference_score": reference_score}
+        return MetricResult(
+            1.0 if score > reference_score else 0.5 if score == reference_score else 0.0, details
+        )
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """The two canaries must not get the same number."""
+        """Check that the two canaries do not get the same number."""
 
         async def raw(sample: MetricInput) -> MetricResult:
             return MetricResult(*await self._score(sample.seed, sample.response))
@@ -101,19 +111,21 @@ class RewardModel:
         return await self._judge.check(Canary(sure=False), raw)
 
     def aggregate(self, details: Iterable[JsonDict]) -> dict[str, float]:
-        """The share of answers that reach the threshold."""
-        right = [row["correct"] for row in details if "correct" in row]
-        if right:
-            return {"accuracy": sum(right) / len(right)}
+        """Return the share of answers that reach the threshold."""
+        correct_flags = [row["correct"] for row in details if "correct" in row]
+        if correct_flags:
+            return {"accuracy": sum(correct_flags) / len(correct_flags)}
         return {}
 
     async def _score(self, seed: SeedResult, response: str) -> tuple[float, JsonDict]:
+        """Score one response to a problem; returns the number, and the details that rows store."""
         turns: list[Message] = list(seed.messages or [{"role": "user", "content": seed.prompt}])
         messages = [*turns, {"role": "assistant", "content": response}]
         (value, aspects), facts = await self._judge.ask(messages, self._read)
         return value, {**({"aspects": aspects} if aspects else {}), **facts}
 
     def _read(self, text: str) -> tuple[float, dict[str, float]]:
+        """Parse the number, and with ``mode: multi_aspect`` all aspects, from the reply."""
         if self._mode == "multi_aspect":
             pairs = _numbers(text)
             if not pairs:
@@ -127,14 +139,14 @@ class RewardModel:
             return _finite(text), {}
         except JudgeError:
             pairs = _numbers(text)
-        named = [pairs[name] for name in _ONE if name in pairs] or [*pairs.values()]
+        candidates = [pairs[name] for name in _ONE if name in pairs] or [*pairs.values()]
         if len(pairs) != 1 and pairs.keys().isdisjoint(_ONE):
             raise JudgeError("it is not one number")
-        return named[0], {}
+        return candidates[0], {}
 
 
 def _numbers(text: str) -> dict[str, float]:
-    """The numbers of a reply that is a JSON object, or a list such as ``helpfulness:0.4,correctness:0.9``."""
+    """Parse the numbers of a reply that is a JSON object, or a list such as ``helpfulness:0.4,correctness:0.9``."""
     try:
         reply = judge_reply(text)
     except JudgeError:
@@ -142,15 +154,17 @@ def _numbers(text: str) -> dict[str, float]:
         for part in text.replace("\n", ",").split(","):
             if part.strip():
                 pairs.append(part.replace("=", ":").split(":"))
-        found = {pair[0].strip().lower(): _finite(pair[1]) for pair in pairs if len(pair) == 2}
-        if len(found) != len(pairs):
+        numbers_by_name = {
+            pair[0].strip().lower(): _finite(pair[1]) for pair in pairs if len(pair) == 2
+        }
+        if len(numbers_by_name) != len(pairs):
             raise JudgeError("it is more than names with numbers") from None
-        return found
-    mapping: dict[str, float] = {}
-    for k, v in reply.items():
-        if isinstance(v, (int, float)) and math.isfinite(v):
-            mapping[str(k).lower()] = float(v)
-    return mapping
+        return numbers_by_name
+    numbers: dict[str, float] = {}
+    for name, value in reply.items():
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            numbers[str(name).lower()] = float(value)
+    return numbers
 
 
 def _finite(text: str) -> float:

@@ -37,14 +37,19 @@ class SandboxCommand:
         self.fingerprint = digest(["sandbox", self._command, self._timeout])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
-        """1 when the command ends with 0, else 0; raises SandboxError when there is no sandbox to run it in."""
+        """Run the command with the response in a file; the reward is 1 when the exit code is 0, else 0.
+
+        Raises:
+            SandboxError: There is no sandbox to run it in.
+            ScorerError: There is no command.
+        """
         if sample.sandbox is None:
             raise SandboxError(
                 f"metric {self.name!r} needs a sandbox", hint="give the benchmark a `sandbox:`"
             )
-        about = sample.seed.metadata
+        metadata = sample.seed.metadata
         command = self._command or next(
-            (str(about[key]) for key in _OWN_COMMANDS if about.get(key)), None
+            (str(metadata[key]) for key in _OWN_COMMANDS if metadata.get(key)), None
         )
         if command is None:
             raise ScorerError(

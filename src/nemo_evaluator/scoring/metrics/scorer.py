@@ -19,7 +19,7 @@ from nemo_evaluator.scoring.types import ScorerInput, scorer_version
 
 
 class ScorerMetric:
-    """``type: scorer``, or a function given by ``class_path``: a scorer's score is the reward."""
+    """``type: scorer``, or a function at a ``class_path``: the scorer's score is the reward."""
 
     def __init__(
         self, name: str, scorer: Callable[..., Any], config: Mapping[str, Any] | None = None
@@ -28,21 +28,26 @@ class ScorerMetric:
         self._scorer = scorer
         self._config = dict(config or {})
         if isinstance(scorer, partial):
-            bare = scorer.func
+            function = scorer.func
         else:
-            bare = scorer
-        self.fingerprint = digest(["scorer", scorer_version(bare), self._config])
+            function = scorer
+        self.fingerprint = digest(["scorer", scorer_version(function), self._config])
 
     async def measure(self, sample: MetricInput) -> MetricResult:
+        """Run the scorer.
+
+        Raises:
+            ScorerError: Its score has no reward.
+        """
         seed = sample.seed
-        scored = ScorerInput(
+        scorer_input = ScorerInput(
             sample.response,
             seed.expected_answer,
             seed.metadata,
             config=self._config,
             sandbox=sample.sandbox,
         )
-        score = await run_scorer(self._scorer, scored)
+        score = await run_scorer(self._scorer, scorer_input)
         try:
             reward = reward_of(score)
         except (KeyError, TypeError, ValueError):
@@ -69,6 +74,7 @@ class ScorerMetricConfig(MetricBase):
 
 
 def build(config: ScorerMetricConfig, clients: Any, environment: object = None) -> Metric:
+    """Create the metric of the scorer that the config names."""
     return ScorerMetric(config.name, get_scorer(config.name))
 
 
