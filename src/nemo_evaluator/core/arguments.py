@@ -28,41 +28,43 @@ def hide_arguments() -> None:
     The process keeps its number. The restarted command takes its arguments from the environment. A command without
     secrets is not restarted.
     """
-    words = sys.argv[1:]
+    arguments = sys.argv[1:]
     carried: dict[int, str] = {}
-    for number in range(len(words)):
+    for number in range(len(arguments)):
         value = os.environ.pop(_CARRIED.format(number), None)
         if value is not None:
             carried[number] = value
-    masked = masked_arguments(words)
+    masked = masked_arguments(arguments)
     if carried:
-        sys.argv[1:] = [carried.get(number, word) for number, word in enumerate(words)]
+        sys.argv[1:] = [carried.get(number, argument) for number, argument in enumerate(arguments)]
         # Only to remember the secrets.
         masked_arguments(sys.argv[1:])
-    elif masked != words:
-        interpreter = sys.orig_argv[: len(sys.orig_argv) - len(words)]
-        environment = os.environ | carried_arguments(words)
+    elif masked != arguments:
+        interpreter = sys.orig_argv[: len(sys.orig_argv) - len(arguments)]
+        environment = os.environ | carried_arguments(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, [*interpreter, *masked], environment)  # noqa: S606 - nel itself again
 
 
 def masked_arguments(words: Sequence[str]) -> list[str]:
-    """The arguments with ``***`` instead of their secrets, which are remembered from now on."""
+    """Return the arguments with ``***`` instead of their secrets, which nel remembers from now on."""
     masked: list[str] = []
-    before = ""
-    for word in words:
-        masked.append(_masked(word, before))
-        before = word
+    previous_argument = ""
+    for argument in words:
+        masked.append(_masked(argument, previous_argument))
+        previous_argument = argument
     return masked
 
 
 def carried_arguments(words: Sequence[str]) -> dict[str, str]:
-    """The variables that carry the secret arguments to a process that is started with ``masked_arguments``."""
+    """Return the variables that carry secret arguments to a process started with ``masked_arguments``."""
     variables: dict[str, str] = {}
-    for number, (word, masked) in enumerate(zip(words, masked_arguments(words), strict=True)):
-        if word != masked:
-            variables[_CARRIED.format(number)] = word
+    for number, (argument, masked_argument) in enumerate(
+        zip(words, masked_arguments(words), strict=True)
+    ):
+        if argument != masked_argument:
+            variables[_CARRIED.format(number)] = argument
     return variables
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 
 def code_words(function: object, seen: set[object] | None = None) -> set[str]:
-    """The names and texts in a function's code and in the functions of the same folder that it calls."""
+    """Collect the names and texts in a function's code and in the functions of the same folder that it calls.
+
+    Args:
+        function: The function; anything else has no words.
+        seen: The functions that were already searched, which are skipped.
+
+    Returns:
+        The names and texts.
+    """
     if seen is None:
         seen = set()
     else:
@@ -20,34 +28,38 @@ def code_words(function: object, seen: set[object] | None = None) -> set[str]:
     if not inspect.isfunction(function) or function in seen:
         return set()
     seen.add(function)
-    words = {function.__name__, *_words(function.__code__)}
+    names_and_texts = {function.__name__, *_words(function.__code__)}
     file = source_file(function)
     if function.__closure__:
-        cells = inspect.getclosurevars(function).nonlocals
+        closure_values = inspect.getclosurevars(function).nonlocals
     else:
-        cells = {}
-    for used in [function.__globals__.get(word, cells.get(word)) for word in {*words, *cells}]:
+        closure_values = {}
+    for used in [
+        function.__globals__.get(name, closure_values.get(name))
+        for name in {*names_and_texts, *closure_values}
+    ]:
         if inspect.isfunction(used):
-            words.add(used.__name__)
-            other = source_file(used)
-            if file is not None and other is not None and other.parent == file.parent:
-                words |= code_words(used, seen)
-    return words
+            names_and_texts.add(used.__name__)
+            used_file = source_file(used)
+            if file is not None and used_file is not None and used_file.parent == file.parent:
+                names_and_texts |= code_words(used, seen)
+    return names_and_texts
 
 
 def _words(part: object) -> Iterator[str]:
+    """Yield the texts of a constant, and the names and texts of code, at any depth."""
     if isinstance(part, str):
         yield part
     elif isinstance(part, CodeType):
         yield from part.co_names
         yield from _words(part.co_consts)
     elif isinstance(part, tuple):
-        for one in part:
-            yield from _words(one)
+        for item in part:
+            yield from _words(item)
 
 
 def source_file(function: Callable[..., Any]) -> Path | None:
-    """The file in which a function was written; None in a shell or a notebook."""
+    """Return the file that defines a function; None in a shell or a notebook."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
         path: Path | None = Path(code.co_filename)
@@ -59,7 +71,7 @@ def source_file(function: Callable[..., Any]) -> Path | None:
 
 
 def class_file(kind: type) -> Path | None:
-    """The file in which a class was written; None in a shell or a notebook, and for classes of Python itself."""
+    """Return the file that defines a class; None in a shell or a notebook, and for classes of Python itself."""
     try:
         file = inspect.getsourcefile(kind)
     except TypeError:

@@ -81,7 +81,8 @@ class ConfigError(NelError):
         self.problems = list(problems)
         self.source = source
         super().__init__(
-            "; ".join(f"{p.path}: {p.message}" for p in self.problems) or "invalid config"
+            "; ".join(f"{problem.path}: {problem.message}" for problem in self.problems)
+            or "invalid config"
         )
 
     def with_rest(self, look: Callable[..., Iterable[Problem]]) -> "ConfigError":
@@ -108,7 +109,7 @@ class MissingExtraError(NelError):
 
 
 class BoundaryError(NelError):
-    """Something outside of us failed; ``cause`` selects the line of the policy table."""
+    """Something outside of nel failed; ``cause`` selects the line of the policy table."""
 
     cause: ClassVar[Cause]
     exit_code = 2
@@ -135,7 +136,7 @@ class OutageError(TransportError, cause=Cause.OUTAGE):
 
 
 class RateLimitError(BoundaryError, cause=Cause.RATE_LIMIT):
-    """The server asked us to slow down; ``retry_after`` is in seconds when it said how long."""
+    """The server asked nel to slow down; ``retry_after`` is in seconds if the server gave a time."""
 
     def __init__(
         self,
@@ -187,7 +188,7 @@ class ScorerError(BoundaryError, cause=Cause.SCORER):
 
 
 class TamperError(BoundaryError, cause=Cause.TAMPER):
-    """An answer reached for the judge instead of solving the problem: it is neither right nor measured."""
+    """An answer interfered with its judge instead of solving the problem: it is neither right nor measured."""
 
 
 class SeedError(BoundaryError, cause=Cause.SEED):

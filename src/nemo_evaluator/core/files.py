@@ -22,7 +22,12 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 def dumps(value: Any, *, indent: bool = False) -> bytes:
-    """JSON bytes of any value, compact or indented; unknown objects by ``str``. Never raises (see ``core.plain``)."""
+    """Encode any value as JSON; unknown objects become their ``str``. Never raises (see ``core.plain``).
+
+    Args:
+        value: The value.
+        indent: Indent the JSON by two spaces.
+    """
     if not indent:
         try:
             # Nearly everything is plain JSON, and looking for more takes half as long again.
@@ -37,7 +42,7 @@ def dumps(value: Any, *, indent: bool = False) -> bytes:
 
 
 def scrub_json(data: bytes, option: int = 0) -> bytes:
-    """JSON without the secrets in its texts; the same object when there are none, which costs next to nothing."""
+    """Remove the secrets from the texts of JSON; without secrets, return the same object, which is cheap."""
     for form in encoded_forms:
         if form in data:
             return orjson.dumps(scrub_value(orjson.loads(data)), option=option)
@@ -73,12 +78,21 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; raises OSError or orjson.JSONDecodeError when it cannot be read."""
+    """Read the value in a JSON file.
+
+    Raises:
+        OSError: The file cannot be read.
+        orjson.JSONDecodeError: It is not JSON.
+    """
     return orjson.loads(path.read_bytes())
 
 
 def read_regular(path: Path) -> bytes:
-    """The bytes of a regular file. Raises OSError for anything else: reading a pipe or a device may never end."""
+    """Read the bytes of a regular file.
+
+    Raises:
+        OSError: It is not a regular file: reading a pipe or a device may never end.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -87,7 +101,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def stored(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty when the file is missing or does not contain one."""
+    """Return the JSON object in a file; empty when the file is missing or does not contain one."""
     try:
         document = orjson.loads(read_regular(path))
     except (OSError, orjson.JSONDecodeError):
@@ -98,7 +112,7 @@ def stored(path: Path) -> dict[str, Any]:
 
 
 def iter_jsonl(path: Path) -> Iterator[Any]:
-    """The values of a JSON-lines file, one at a time; a torn last line is left out, any other bad line is an error."""
+    """Yield the values of a JSON-lines file. An incomplete last line is skipped; any other bad line is an error."""
     with path.open("rb") as file:
         for line in file:
             if line.strip():
@@ -110,7 +124,7 @@ def iter_jsonl(path: Path) -> Iterator[Any]:
 
 
 def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file from a byte on, each with where it begins."""
+    """Yield the lines of a file from a byte on, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         file.seek(start)
         for line in file:
@@ -119,26 +133,28 @@ def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def files_under(root: Path, pattern: str) -> list[Path]:
-    """Files at any depth whose name fits, sorted. A folder that vanishes meanwhile is passed over."""
-    walked = os.walk(root)
+    """Return the files at any depth whose name matches, sorted. Folders that vanish meanwhile are skipped."""
+    folders = os.walk(root)
     return sorted(
-        Path(folder, name) for folder, _, names in walked for name in fnmatch.filter(names, pattern)
+        Path(folder, name)
+        for folder, _, names in folders
+        for name in fnmatch.filter(names, pattern)
     )
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, read as a stream."""
+    """Return the SHA-256 of a file, which is read as a stream."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cache_folder() -> Path:
-    """The user's folder for files that nel can recreate."""
+    """Return the user's folder for files that nel can recreate."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nel"
 
 
 def safe_name(name: str) -> str:
-    """A name that is safe as a folder: every character outside ``[A-Za-z0-9_.-]`` becomes ``_``."""
+    """Replace every character outside ``[A-Za-z0-9_.-]`` by ``_``, so that a name is safe as a folder."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     if safe.strip("."):
         return safe

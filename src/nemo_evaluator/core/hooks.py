@@ -16,7 +16,7 @@ class Hook:
         self._address = ""
 
     def bind(self, address: str) -> None:
-        """Say which function is called.
+        """Set the function to call.
 
         Args:
             address: The function, as ``package.module:name``.
@@ -24,7 +24,11 @@ class Hook:
         self._address = address
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function. Raises RuntimeError when none is bound."""
+        """Call the function.
+
+        Raises:
+            RuntimeError: No function is bound.
+        """
         if not self._address:
             raise RuntimeError(f"no function is bound to {self.purpose}")
         module, _, name = self._address.partition(":")

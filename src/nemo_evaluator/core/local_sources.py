@@ -107,6 +107,7 @@ def _names(
 def _names_of_from(
     node: ast.ImportFrom, path: Path, roots: list[Path]
 ) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the module of a ``from`` import, and each imported name, which may be a module too."""
     folders = [_folder_above(path, node.level)] if node.level else roots
     prefix = ""
     if node.module:

@@ -29,16 +29,16 @@ def raise_limit() -> int:
         return _UNKNOWN
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
-        wanted = _MOST
+        target = _MOST
     else:
-        wanted = min(_MOST, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+        target = min(_MOST, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         except (OSError, ValueError):
             # A system may have a lower limit of its own (macOS has); the soft one stays as it is.
             return soft
-        return wanted
+        return target
     return _MOST if soft == resource.RLIM_INFINITY else soft
 
 

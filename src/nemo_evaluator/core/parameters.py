@@ -23,25 +23,39 @@ class _AnySettings(_Settings):
 
 @lru_cache(maxsize=256)
 def settings_of(build: Any, supplied: tuple[str, ...] = ()) -> type[BaseModel]:
-    """The schema that the parameters of a class or function make: names, types and defaults."""
+    """Create a schema of settings from the parameters of a class or function: names, types and defaults.
+
+    Args:
+        build: The class or function.
+        supplied: Parameters that are not settings, because the caller supplies them.
+
+    Returns:
+        The model. It forbids other settings unless ``build`` takes any keyword.
+    """
     if isinstance(build, type):
-        made = vars(build).get("__init__", build)
+        function = vars(build).get("__init__", build)
     else:
-        made = build
+        function = build
     parameters = inspect.signature(build).parameters.values()
     try:
-        types = get_type_hints(made, include_extras=True)
+        types = get_type_hints(function, include_extras=True)
     except NameError:
         # A type that is imported for checkers only: the value is taken as it is.
         types = {}
-    keyword: list[inspect.Parameter] = []
-    for p in parameters:
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name not in supplied:
-            keyword.append(p)
+    accepted_parameters: list[inspect.Parameter] = []
+    for parameter in parameters:
+        if (
+            parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            and parameter.name not in supplied
+        ):
+            accepted_parameters.append(parameter)
     fields: dict[str, Any] = {}
-    for p in keyword:
-        fields[p.name] = (types.get(p.name, Any), ... if p.default is p.empty else p.default)
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for parameter in accepted_parameters:
+        fields[parameter.name] = (
+            types.get(parameter.name, Any),
+            ... if parameter.default is parameter.empty else parameter.default,
+        )
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     name = getattr(build, "__qualname__", "Settings").replace(".", "")
     return create_model(
         f"{name}Settings", __base__=_AnySettings if takes_all else _Settings, **fields

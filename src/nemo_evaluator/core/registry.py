@@ -21,7 +21,7 @@ config_folder: ContextVar[Path | None] = ContextVar("config_folder", default=Non
 
 
 def nearest(word: str, words: list[str]) -> str | None:
-    """The closest of ``words`` to ``word``; None when none is close."""
+    """Return the closest of ``words`` to ``word``; None when none is close."""
     matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
     return matches[0] if matches else None
 
@@ -43,8 +43,8 @@ def did_you_mean(
         also: A sentence that follows in either case.
         form: How the hint writes a name.
     """
-    known = [str(name) for name in words]
-    close = nearest(word, known)
+    known_names = [str(name) for name in words]
+    close = nearest(word, known_names)
     if close is not None:
         hint = f"did you mean {form.format(close)}?"
     elif otherwise is not None:
@@ -52,7 +52,7 @@ def did_you_mean(
     elif also:
         hint = ""
     else:
-        hint = f"known: {', '.join(known) or 'none'}"
+        hint = f"known: {', '.join(known_names) or 'none'}"
     return f"{hint} {also}".strip()
 
 
@@ -78,13 +78,13 @@ def load_object(target: str) -> Any:
             hint="write it as package.module:Name or file.py:Name",
         )
     try:
-        loaded = importlib.import_module(module)
+        imported_module = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(
             f"cannot import {module!r}: {error}",
             hint="is the package installed, and on PYTHONPATH?",
         ) from error
-    value: Any = loaded
+    value: Any = imported_module
     for part in attribute.split("."):
         if not hasattr(value, part):
             raise UsageError(f"{module!r} has no attribute {attribute!r}")
@@ -119,7 +119,11 @@ def find_file(file: str | Path, folder: Path | None = None) -> Path:
 
 
 def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any:
-    """``attribute`` of a Python file, which is imported once and may import its neighbours."""
+    """Load an attribute of a Python file, which is imported once and may import its neighbours.
+
+    Raises:
+        UsageError: There is no such file, it is not a Python file, or it lacks the attribute.
+    """
     path = find_file(file, folder)
     module = load_file(path)
     if not hasattr(module, attribute):
@@ -128,13 +132,13 @@ def load_from_file(file: str, attribute: str, folder: Path | None = None) -> Any
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module of a user's Python file: the only way in which such files are imported, each of them once.
+    """Import a user's Python file, once. nel imports such files in no other way.
 
-    A file that raises leaves no module behind, neither its own nor those of neighbours that it has just imported, so
-    that it can be imported again once it is fixed.
+    If the file raises, its module and those of neighbours that it just imported are removed, so that it can be imported
+    again once it is fixed.
 
     Raises:
-        UsageError: The file is not one of Python.
+        UsageError: It is not a Python file.
     """
     with LOADING:
         return _load_file(path)
@@ -145,6 +149,10 @@ LOADING: Final = threading.RLock()
 
 
 def _load_file(path: Path) -> ModuleType:
+    """Import a file unless it is imported already; the caller holds ``LOADING``.
+
+    A failed import removes the module, and the neighbours that it imported, from ``sys.modules``.
+    """
     name = f"nel_file_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     module = sys.modules.get(name)
     if module is not None:
@@ -179,20 +187,28 @@ _user_folders: list[str] = []
 @contextmanager
 def _first_among_user_folders(folder: str) -> Iterator[None]:
     """While a file is imported, modules in its folder take precedence over namesakes in the folders of other files."""
-    others = [other for other in _user_folders if other != folder and other in sys.path]
-    for other in others:
-        sys.path.remove(other)
+    other_folders = [
+        folder_on_path
+        for folder_on_path in _user_folders
+        if folder_on_path != folder and folder_on_path in sys.path
+    ]
+    for folder_on_path in other_folders:
+        sys.path.remove(folder_on_path)
     try:
         yield
     finally:
-        sys.path.extend(others)
+        sys.path.extend(other_folders)
 
 
 def _forget_namesakes(folder: Path) -> None:
     """Forget modules that were imported from the folder of another file and have a namesake in this folder."""
     for name, module in list(sys.modules.items()):
-        where = _folder_of(module)
-        if where is None or where == folder or str(where) not in _user_folders:
+        module_folder = _folder_of(module)
+        if (
+            module_folder is None
+            or module_folder == folder
+            or str(module_folder) not in _user_folders
+        ):
             continue
         if (folder / f"{name}.py").is_file() or (folder / name).is_dir():
             del sys.modules[name]
@@ -239,7 +255,11 @@ class Registry(Generic[T]):
         self._targets[name] = target
 
     def get(self, name: str) -> T:
-        """The object called ``name``, imported if necessary; raises UsageError for an unknown name."""
+        """Return the object called ``name``, imported if necessary.
+
+        Raises:
+            UsageError: There is no such name.
+        """
         if name not in self:
             raise UsageError(f"unknown {self.kind} {name!r}", hint=did_you_mean(name, self.names()))
         target = self._targets[name]
@@ -249,12 +269,12 @@ class Registry(Generic[T]):
         return target
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted; those of entry points included."""
         self._scan()
         return sorted(self._targets)
 
     def knows(self, name: str) -> bool:
-        """Whether a name was added in this process; entry points are not searched."""
+        """Return whether a name was added in this process; entry points are not searched."""
         return name in self._targets
 
     def __contains__(self, name: object) -> bool:

@@ -110,12 +110,12 @@ _ASSIGNED: Final = re.compile(
 
 
 def secret_folder(name: str) -> bool:
-    """True for folders in which tools keep keys or histories, such as ``.git`` and ``.aws``."""
+    """Return whether tools keep keys or histories in a folder of this name, such as ``.git`` and ``.aws``."""
     return name.lower() in _FOLDERS
 
 
 def why_secret_name(name: str) -> str | None:
-    """Why a file's name makes it a secret; None when it does not."""
+    """Explain why a file's name makes it a secret; None when it does not."""
     lowered = name.lower()
     if lowered.endswith(_CODE):
         return None
@@ -126,7 +126,7 @@ def why_secret_name(name: str) -> str | None:
 
 
 def why_secret_content(path: Path) -> str | None:
-    """Why what a file holds makes it a secret, with the line; None when nothing does."""
+    """Explain why a file's content makes it a secret, with the line; None when it does not."""
     with path.open("rb") as file:
         data = file.read(_MOST_READ)
     text = data.decode("utf-8", "replace")
@@ -135,10 +135,10 @@ def why_secret_content(path: Path) -> str | None:
         return None
     line = text.count("\n", 0, text.index(parts[0])) + 1
     if "PRIVATE KEY" in parts[0]:
-        what = "a private key"
+        secret_kind = "a private key"
     else:
-        what = "an access token"
-    return f"line {line} holds what looks like {what}"
+        secret_kind = "an access token"
+    return f"line {line} holds what looks like {secret_kind}"
 
 
 def _assigned_parts(text: str) -> list[str]:

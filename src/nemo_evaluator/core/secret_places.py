@@ -126,7 +126,7 @@ _SECRET_PLACES: Final = (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVI
 
 
 def place_of(path: ConfigPath) -> SettingKind:
-    """The kind of the setting at a path; its own name counts before those of what is around it."""
+    """Return the kind of the setting at a path; its own name takes precedence over those above it."""
     name = name_of(path)
     above = [key for key in path[:-1] if isinstance(key, str)]
     if any(_HEADER_KEY.search(key) for key in above):
@@ -145,7 +145,10 @@ def place_of(path: ConfigPath) -> SettingKind:
 
 
 def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> ConfigPath:
-    """The path of a member of a mapping. In ``{name: DB_PASSWORD, value: ...}`` the value is at ``DB_PASSWORD``."""
+    """Return the path of a member of a mapping.
+
+    In ``{name: DB_PASSWORD, value: ...}`` the path of the value ends in ``DB_PASSWORD``.
+    """
     if key == "value":
         name = mapping.get("name", mapping.get("key"))
         if isinstance(name, str):
@@ -264,7 +267,7 @@ def masked_config(
 
 
 def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
-    """One value of a config with ``***`` instead of its secrets."""
+    """Return one value of a config with ``***`` instead of its secrets."""
     pieces = secret_pieces(text, path, before)
     return scrub("".join(MASK if secret else piece for piece, secret in pieces))
 
@@ -289,7 +292,7 @@ def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[s
 
 
 def holds_mask(data: Any) -> Iterator[ConfigPath]:
-    """The paths of secrets whose value is ``***``: the config was written without them."""
+    """Yield the paths of secrets whose value is ``***``, because the config was written without them."""
     for path, text, before in _texts(data):
         is_named = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED)
         if (is_named or is_flag_of_secret(before)) and MASK in text:
@@ -325,6 +328,7 @@ def _literal_pieces(
 def _texts(
     value: Any, path: ConfigPath = (), before: str = ""
 ) -> Iterator[tuple[ConfigPath, str, str]]:
+    """Yield every text of a value: its path, the text, and in a list the text before it."""
     if isinstance(value, str):
         yield path, value, before
     elif isinstance(value, dict):
@@ -369,5 +373,5 @@ def _is_location(value: str) -> bool:
 
 
 def name_of(path: ConfigPath) -> str:
-    """The last key of a path that is a name; for an item of a list, that of the list."""
+    """Return the last key of a path that is a name; for an item of a list, that of the list."""
     return next((key for key in reversed(path) if isinstance(key, str)), "")

@@ -90,7 +90,7 @@ _CONSONANTS: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{6}", re.IGNORECASE)
 
 
 def looks_random(text: str) -> bool:
-    """True for a text that nobody writes by hand: 16 hex digits, base64, letters mixed with digits.
+    """Return whether nobody would write a text by hand: 16 hex digits, base64, letters mixed with digits.
 
     Examples: ``9f86d081884c7d65`` and ``Zx81kQwe77Lp`` are random; ``Qwen2.5-72B-Instruct``, ``/models/llama``,
     ``2024-01-31T12:00`` and ``sha256:9f86d0...`` are not.
@@ -114,7 +114,7 @@ def _word_like(piece: str) -> bool:
 
 
 def token_parts(text: str) -> list[str]:
-    """The tokens of well-known shapes and the private keys in a text."""
+    """Return the tokens of well-known shapes and the private keys in a text."""
     tokens: list[str] = []
     for pattern in (_TOKENS, _PRIVATE_KEY):
         for match in pattern.finditer(text):
@@ -123,29 +123,30 @@ def token_parts(text: str) -> list[str]:
 
 
 def url_parts(text: str) -> list[str]:
-    """The passwords and the secret parameters of the URLs in a text, as they are written there."""
+    """Return the passwords and the secret parameters of the URLs in a text, as they are written there."""
     parts: list[str] = []
-    bare = _USER_AND_HOST.fullmatch(text)
-    if bare is not None and bare[1] not in _USUAL_USERS:
-        parts.append(bare[1])
+    user_and_host = _USER_AND_HOST.fullmatch(text)
+    if user_and_host is not None and user_and_host[1] not in _USUAL_USERS:
+        parts.append(user_and_host[1])
     for match in _URL.finditer(text):
         scheme = match[1].lower()
-        rest = match[2]
-        parts.extend(_user_parts(scheme, rest))
-        for name, value in _PARAMETER.findall(rest):
+        after_scheme = match[2]
+        parts.extend(_user_parts(scheme, after_scheme))
+        for name, value in _PARAMETER.findall(after_scheme):
             if looks_secret(name) or name.lower() in _SECRET_PARAMETERS:
                 parts.append(value)
     return parts
 
 
 def public_url(url: str) -> str:
-    """A URL with ``***`` instead of its secrets, as it is written to files."""
+    """Return a URL with ``***`` instead of its secrets, as it is written to files."""
     for part in url_parts(url):
         url = url.replace(part, "***")
     return url
 
 
 def _user_parts(scheme: str, rest: str) -> list[str]:
+    """Return the user and password of a URL as far as they are secret; ``rest`` is the URL without its scheme."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     is_cut = "@" not in authority and "@" in rest
     if is_cut and re.match(r"[^/@\s]+:[^@\s]+@", rest):
@@ -169,7 +170,10 @@ def _user_parts(scheme: str, rest: str) -> list[str]:
 
 
 def command_parts(text: str) -> list[str]:
-    """The secrets in a command: values of flags, variables and headers whose names say so, and random words."""
+    """Return the secrets in a command.
+
+    They are the values of flags, variables and headers whose names say so, passwords, and random words.
+    """
     parts = [*_flag_values(text), *_variable_values(text)]
     for name, value in _HEADER.findall(text):
         if looks_secret(name):
@@ -182,9 +186,9 @@ def command_parts(text: str) -> list[str]:
             parts.append(password)
     for cookies in _CURL_COOKIE.findall(text):
         parts += cookie_values(cookies)
-    for word in re.split(r"[\s'\"=]+", text):
-        if looks_random(word) and not _COMMIT_OR_DIGEST.search(word):
-            parts.append(word)
+    for argument in re.split(r"[\s'\"=]+", text):
+        if looks_random(argument) and not _COMMIT_OR_DIGEST.search(argument):
+            parts.append(argument)
     return [part for part in parts if part and not part.startswith("$")]
 
 
@@ -207,8 +211,10 @@ def _variable_values(text: str) -> Iterator[str]:
 
 
 def setting_parts(text: str) -> list[str]:
-    """The secrets in settings that are one text: JSON objects, connection strings such as ``Server=h;Pwd=X``, and
-    authorization headers."""
+    """Return the secrets in settings that are one text.
+
+    They may be JSON objects, connection strings such as ``Server=h;Pwd=X``, or authorization headers.
+    """
     members: list[tuple[str, str]] = []
     if "{" in text:
         members += _JSON_MEMBER.findall(text)
@@ -222,12 +228,12 @@ def setting_parts(text: str) -> list[str]:
 
 
 def is_flag_of_secret(word: str) -> bool:
-    """True for an argument such as ``--api-key``, after which a secret follows as an argument of its own."""
+    """Return whether a secret follows an argument, such as ``--api-key``, as an argument of its own."""
     return _SECRET_FLAG.fullmatch(word) is not None and looks_secret(word.lstrip("-"))
 
 
 def without_scheme(value: str) -> str:
-    """The value of a header without the word before it, such as ``Bearer``."""
+    """Return the value of a header without its scheme, such as ``Bearer``."""
     return _SCHEME_WORD.sub("", value, count=1).strip()
 
 
@@ -237,12 +243,12 @@ _REFERENCE_NAME: Final = re.compile(
 
 
 def is_reference_name(name: str) -> bool:
-    """True for names whose values are random and public: commits, digests, checksums."""
+    """Return whether values of this name are random and public: commits, digests, checksums."""
     return _REFERENCE_NAME.search(name) is not None
 
 
 def header_parts(value: str) -> Iterator[str]:
-    """The forms of a header's value that a server may repeat: whole, without its scheme, and in parts."""
+    """Yield the forms of a header's value that a server may repeat: whole, without its scheme, and in parts."""
     yield value
     bare = without_scheme(value)
     yield bare
@@ -254,12 +260,13 @@ def header_parts(value: str) -> Iterator[str]:
 
 
 def cookie_values(text: str) -> list[str]:
-    """The values of ``name=value; name=value``."""
+    """Return the values of ``name=value; name=value``."""
     pairs = [pair.strip().partition("=") for pair in text.split(";")]
     return [value for _, equals, value in pairs if equals]
 
 
 def _basic_parts(encoded: str) -> Iterator[str]:
+    """Yield the decoded ``user:password`` of a Basic authorization, and the password."""
     import base64  # noqa: PLC0415 - `nel --help` has no secrets
     import binascii  # noqa: PLC0415
 
@@ -272,6 +279,6 @@ def _basic_parts(encoded: str) -> Iterator[str]:
 
 
 def decoded_forms(part: str) -> Iterator[str]:
-    """A secret of a URL as it is written, and without its escapes."""
+    """Yield a secret of a URL as it is written, and without its escapes."""
     yield part
     yield unquote(part)

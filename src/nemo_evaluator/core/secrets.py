@@ -93,7 +93,7 @@ class Secret:
         _remember(value)
 
     def reveal(self) -> str:
-        """The value itself; call it only where it is sent."""
+        """Return the value itself; call it only where it is sent."""
         return self._value
 
     def __repr__(self) -> str:
@@ -122,20 +122,20 @@ encoded_forms: Final[list[bytes]] = []
 
 
 def remember_named(values: Mapping[Any, Any]) -> None:
-    """Make secrets of the texts in ``values`` whose names say so, at any depth."""
+    """Make secrets of the texts in ``values`` whose names look secret, at any depth."""
     for name, value in values.items():
         for item in value if isinstance(value, list | tuple) else (value,):
             if isinstance(item, Mapping):
                 remember_named(item)
             elif isinstance(item, str) and looks_secret(str(name)):
-                scheme, _, rest = item.strip().partition(" ")
+                scheme, _, credentials = item.strip().partition(" ")
                 Secret(item)
                 # `Bearer sk-...`: a server that repeats it may leave the first word out.
-                Secret(rest or scheme)
+                Secret(credentials or scheme)
 
 
 def remember_environment(variables: Mapping[str, str]) -> None:
-    """Make secrets of the well-known keys of an environment, whoever reads them."""
+    """Make secrets of the well-known keys of an environment, whatever reads them."""
     for name in _VARIABLES:
         if variables.get(name):
             Secret(variables[name])
@@ -159,7 +159,7 @@ def forget(secret: Secret) -> None:
 
 
 def scrub(text: str) -> str:
-    """Replace every secret value this process has seen by ``***``."""
+    """Replace every secret value that this process has seen by ``***``."""
     for form in plain_forms:
         if form in text:
             text = text.replace(form, MASK)
@@ -167,7 +167,7 @@ def scrub(text: str) -> str:
 
 
 def scrub_bytes(data: bytes) -> bytes:
-    """The same for bytes that may hold any text."""
+    """Do the same for bytes, which may hold any text."""
     for form in plain_forms:
         raw = form.encode("utf-8", "replace")
         if raw in data:
@@ -176,7 +176,7 @@ def scrub_bytes(data: bytes) -> bytes:
 
 
 def scrub_value(value: Any) -> Any:
-    """A value of JSON without the secrets in its texts."""
+    """Return a JSON value without the secrets in its texts."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, dict):
@@ -193,7 +193,10 @@ def _remember(value: str) -> None:
 
 
 def _is_looked_for(value: str) -> bool:
-    """False for what would be found in ordinary answers: short values, single words and placeholders."""
+    """Return whether a value can be masked without changing ordinary answers.
+
+    Short values, single words and placeholders occur in ordinary answers.
+    """
     if value.lower() in _PLACEHOLDERS:
         return False
     if value.isalpha():
@@ -207,6 +210,7 @@ def _is_looked_for(value: str) -> bool:
 
 
 def _arrange() -> None:
+    """Sort the forms of all known secrets, longest first, and encode them for JSON."""
     forms: set[str] = set()
     for forms_of_value in _known.values():
         forms.update(forms_of_value)
@@ -215,8 +219,10 @@ def _arrange() -> None:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The forms in which a server may write a value back: as it is, inside JSON that is itself text, in a URL, in
-    Base64."""
+    """Yield the forms in which a server may write a value back.
+
+    They are the value as it is, inside JSON that is itself text, in a URL, and in Base64.
+    """
     data = value.encode("utf-8", "replace")
     ascii_only = _json.dumps(value)[1:-1]
     yield value
@@ -238,9 +244,9 @@ def _inside_base64(data: bytes, before: int) -> Iterator[str]:
     Letters that also depend on the bytes around them are left out.
     """
     encoded = _base64.b64encode(bytes(before) + data).decode().rstrip("=")
-    first = -(-before * 8 // 6)
-    last = (before + len(data)) * 8 // 6
-    inside = encoded[first:last]
+    first_letter = -(-before * 8 // 6)
+    last_letter = (before + len(data)) * 8 // 6
+    inside = encoded[first_letter:last_letter]
     if len(inside) >= _SHORTEST:
         yield inside
         yield inside.replace("+", "-").replace("/", "_")

@@ -81,7 +81,11 @@ def mount_problem(mount: str, *, commas: bool = True) -> str | None:
 
 
 def one_line(value: object, what: str = "a value of the job script") -> str:
-    """A value for one line of a script. Raises UsageError for one that holds a control character."""
+    """Return a value for one line of a script.
+
+    Raises:
+        UsageError: It holds a control character.
+    """
     text = str(value)
     character = control_character(text)
     if character is not None:
@@ -92,7 +96,11 @@ def one_line(value: object, what: str = "a value of the job script") -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as one word of a shell. Raises UsageError for one with control characters besides tab and line break."""
+    """Quote a value as one word of a shell.
+
+    Raises:
+        UsageError: It holds a control character other than tab and line break.
+    """
     text = str(value)
     character = control_character(text, lines=True)
     if character is not None:
@@ -103,12 +111,16 @@ def quoted(value: object) -> str:
 
 
 def joined(words: Iterable[object]) -> str:
-    """Words as one command of a shell."""
-    return " ".join([quoted(word) for word in words])
+    """Quote words and join them to one command of a shell."""
+    return " ".join([quoted(argument) for argument in words])
 
 
 def env_name(name: str) -> str:
-    """The name of a variable. Raises UsageError for a text that a shell would not take for one."""
+    """Return the name of an environment variable.
+
+    Raises:
+        UsageError: A shell would not accept it as a name.
+    """
     if not is_env_name(name):
         hint = "use letters, digits and underscores, and begin with a letter or an underscore"
         raise UsageError(f"{name!r} cannot be the name of an environment variable", hint=hint)
@@ -116,14 +128,22 @@ def env_name(name: str) -> str:
 
 
 def flag_name(name: str) -> str:
-    """The name of a long option. Raises UsageError for any other text."""
+    """Return the name of a long option.
+
+    Raises:
+        UsageError: It cannot be the name of an option.
+    """
     if not is_flag_name(name):
         raise UsageError(f"{name!r} cannot be the name of an option")
     return name
 
 
 def mount(text: str, *, commas: bool = True) -> str:
-    """A mount that is safe to write into a command. Raises UsageError for any other; see ``mount_problem``."""
+    """Return a mount that is safe to write into a command.
+
+    Raises:
+        UsageError: It is not safe (see ``mount_problem``).
+    """
     problem = mount_problem(text, commas=commas)
     if problem is not None:
         raise UsageError(
@@ -133,6 +153,10 @@ def mount(text: str, *, commas: bool = True) -> str:
 
 
 def assignments(values: Mapping[str, str], *, export: bool = False) -> str:
-    """Lines that set variables when a shell reads them. Raises UsageError for a name or value that cannot be set."""
+    """Return lines that set variables when a shell reads them.
+
+    Raises:
+        UsageError: A name or a value cannot be set.
+    """
     head = "export " if export else ""
     return "".join([f"{head}{env_name(name)}={quoted(value)}\n" for name, value in values.items()])

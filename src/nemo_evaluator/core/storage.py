@@ -24,18 +24,23 @@ class StorageError(NelError):
 
 
 def storage_error(error: OSError, place: object = None) -> StorageError:
-    """The error for users behind an OSError; ``place`` where the error itself does not know the file."""
-    where = place or error.filename2 or error.filename
-    what = error.strerror or str(error)
+    """Create the error for users from an OSError.
+
+    Args:
+        error: What the operating system raised.
+        place: The file or folder, where the error itself does not name one.
+    """
+    location = place or error.filename2 or error.filename
+    reason = error.strerror or str(error)
     hint = f"{_HINTS.get(error.errno or 0, 'check the disk')}, {_RESUME}"
-    return StorageError(f"{where}: {what}" if where else what, hint=hint)
+    return StorageError(f"{location}: {reason}" if location else reason, hint=hint)
 
 
 def out_of_files(error: BaseException) -> OSError | None:
-    """The OSError behind an error that says that no more files or connections can be opened, if there is one."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in _OUT_OF_FILES:
-            return seen
-        seen = seen.__cause__ or seen.__context__
+    """Return the OSError behind an error if no more files or connections can be opened, else None."""
+    current_error: BaseException | None = error
+    while current_error is not None:
+        if isinstance(current_error, OSError) and current_error.errno in _OUT_OF_FILES:
+            return current_error
+        current_error = current_error.__cause__ or current_error.__context__
     return None
