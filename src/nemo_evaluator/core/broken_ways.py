@@ -13,10 +13,10 @@ def note_broken(url: str, why: str) -> None:
 
 
 def mended(url: str) -> None:
-    """Forget a failure: a later request through ``url`` was answered, or the attempt has ended."""
+    """Forget a failure, because nel answered a later request through ``url``, or the attempt has ended."""
     _broken.pop(url, None)
 
 
 def why_broken(url: str) -> str | None:
-    """Why the last connection to ``url`` was not forwarded; None when it was."""
+    """Explain why the last connection to ``url`` was not forwarded; None when it was."""
     return _broken.get(url)

@@ -14,7 +14,7 @@ _EMPTY = hashlib.blake2b(digest_size=16)
 
 
 def canonical(value: Any) -> bytes:
-    """The canonical JSON bytes of a value: keys sorted, no spaces; objects that JSON does not know as text."""
+    """Return the canonical JSON bytes of a value: keys sorted, no spaces, and ``str`` of unknown objects."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, RecursionError):
@@ -26,19 +26,19 @@ def canonical(value: Any) -> bytes:
 
 
 def digest(value: Any) -> str:
-    """A 32-hex-digit fingerprint of any JSON-like value."""
+    """Return a fingerprint of 32 hex digits of any JSON-like value."""
     hasher = _EMPTY.copy()
     hasher.update(canonical(value))
     return hasher.hexdigest()
 
 
 def digest_parts(*parts: str | int) -> str:
-    """A fingerprint of a few short strings and numbers."""
+    """Return a fingerprint of a few short strings and numbers."""
     return digest_text("\x1f".join(map(str, parts)))
 
 
 def digest_text(text: str) -> str:
-    """A fingerprint of a text: the cheap form for hot paths."""
+    """Return a fingerprint of a text: the cheap form for hot paths."""
     hasher = _EMPTY.copy()
     hasher.update(text.encode("utf-8", "surrogatepass"))
     return hasher.hexdigest()

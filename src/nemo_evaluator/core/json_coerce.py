@@ -11,21 +11,21 @@ T = TypeVar("T")
 
 
 def as_dict(value: Any) -> JsonDict:
-    """A JSON object, or an empty one."""
+    """Return a JSON object; an empty one for any other value."""
     if isinstance(value, dict):
         return value
     return {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """A JSON array, or an empty one."""
+    """Return a JSON array; an empty one for any other value."""
     if isinstance(value, list):
         return value
     return []
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, or None; true and false do not count as numbers."""
+    """Return a finite number; None for any other value, also for true and false."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # NaN fails the range check too.
@@ -35,7 +35,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_count(value: Any) -> int | None:
-    """A whole number from 0 on, or None."""
+    """Return a number from 0 on without its fraction; None for any other value."""
     number = as_number(value)
     if number is None or number < 0:
         return None
@@ -43,14 +43,14 @@ def as_count(value: Any) -> int | None:
 
 
 def as_word(value: Any, longest: int = 200) -> str:
-    """A short text, or an empty one."""
+    """Return the first characters of a text; an empty text for any other value."""
     if isinstance(value, str):
         return value[:longest]
     return ""
 
 
 def as_whole(value: Any) -> int | None:
-    """A number without its fraction, or None."""
+    """Return a number without its fraction; None for any other value."""
     number = as_number(value)
     if number is None:
         return None
@@ -58,12 +58,12 @@ def as_whole(value: Any) -> int | None:
 
 
 def as_total(value: Any) -> int:
-    """A number without its fraction, or 0."""
+    """Return a number without its fraction; 0 for any other value."""
     return as_whole(value) or 0
 
 
 def as_text(value: Any) -> str:
-    """A text, or another value converted to one; empty for null."""
+    """Return a text, or another value converted to one; empty for null."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -45,7 +45,7 @@ class Kind:
     missing: str | None = None
 
     def builder(self) -> Any:
-        """The callable that builds the object, imported if necessary."""
+        """Return the callable that builds the object, imported if necessary."""
         if isinstance(self.build, str):
             return load_object(self.build)
         return self.build
@@ -81,7 +81,7 @@ class Kinds(Registry[Kind]):
         self._supplied = supplied
 
     def schema(self, name: str) -> type[BaseModel]:
-        """The schema of a kind's settings."""
+        """Return the schema of a kind's settings."""
         kind = self.get(name)
         if kind.settings is not None:
             return kind.settings
@@ -91,7 +91,11 @@ class Kinds(Registry[Kind]):
         return settings_of(kind.builder(), self._supplied)
 
     def get(self, name: str) -> Kind:
-        """The kind of this name. A bare callable counts as a kind whose settings are its parameters."""
+        """Return the kind of this name. A bare callable counts as a kind whose settings are its parameters.
+
+        Raises:
+            UsageError: There is no such kind, or something else is registered under its name.
+        """
         target: Any = super().get(name)
         if isinstance(target, Kind):
             return target
@@ -124,7 +128,7 @@ class Kinds(Registry[Kind]):
         return kind.builder()(*arguments, **settings)
 
     def ready(self) -> list[str]:
-        """The names of the kinds that can run."""
+        """Return the names of the kinds that can run."""
         return [name for name in self.names() if self.get(name).missing is None]
 
     def __contains__(self, name: object) -> bool:
@@ -149,7 +153,7 @@ class Kinds(Registry[Kind]):
         return Path(next(iter(spec.submodule_search_locations)))
 
     def _adopt(self, file: Path) -> str | None:
-        """The name of the kind that a file declares, without importing it; None when it declares none."""
+        """Register the kind that a file declares, without importing it; returns its name or None."""
         if not file.is_file():
             return None
         declaration = rf"^(?:(?:class )?{self._declares}\b|from .* import .*\b{self._declares}\b)"

@@ -30,14 +30,17 @@ class LocalSources:
     packages: set[str] = field(default_factory=set)
 
     def digest(self) -> str:
-        """Identity of the program: what its files hold, and the versions of its packages. Empty when it uses none."""
+        """Return the identity of the program: the content of its files and the versions of its packages.
+
+        It is empty for a program without either.
+        """
         if not self.files and not self.packages:
             return ""
         versions = {name: _version(name) for name in sorted(self.packages)}
         return digest([self.files_digest(), versions])
 
     def files_digest(self) -> str:
-        """The same without the packages."""
+        """Return the identity of the files alone; empty for a program without local files."""
         texts = {name: digest_parts(_text(path)) for name, path in sorted(self.files.items())}
         if texts:
             return digest(texts)

@@ -15,7 +15,7 @@ psutil: Final[Any] = Lazy("psutil")
 
 
 def start_time(pid: int) -> int:
-    """When a process began, in hundredths of a second since boot; 0 for a missing process or a zombie.
+    """Return when a process began, in hundredths of a second since boot; 0 for a missing process or a zombie.
 
     Times since boot stay the same when the clock is set.
     """
@@ -41,19 +41,19 @@ def _seconds_since_boot(process: Any) -> float:
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on now."""
+    """Return a port on loopback that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def is_alive(pid: int, began: int) -> bool:
-    """True when the process with this number is still the one that began then."""
+    """Return whether the process with this number is still the one that began then."""
     return began > 0 and start_time(pid) == began
 
 
 def process_name(pid: int) -> str:
-    """The name of a process; empty when there is none."""
+    """Return the name of a process; empty when there is none."""
     try:
         return str(psutil.Process(pid).name())
     except (psutil.Error, ValueError):
@@ -61,7 +61,7 @@ def process_name(pid: int) -> str:
 
 
 def command_of(pid: int) -> list[str]:
-    """The command line of a process; empty when there is no such process."""
+    """Return the command line of a process; empty when there is no such process."""
     try:
         return list(psutil.Process(pid).cmdline())
     except (psutil.Error, ValueError):
@@ -69,7 +69,11 @@ def command_of(pid: int) -> list[str]:
 
 
 def marked_processes(variable: str) -> dict[int, int]:
-    """Processes that have a variable in their environment, with the number in it; those of our own PID namespace."""
+    """Find the processes of our own PID namespace that have a variable with a number in their environment.
+
+    Returns:
+        The number of each, by process id.
+    """
     numbers = {}
     own_namespace = _namespace(os.getpid())
     for process in psutil.process_iter():
@@ -81,7 +85,7 @@ def marked_processes(variable: str) -> dict[int, int]:
 
 
 def processes_of_sessions(leaders: set[int]) -> set[int]:
-    """The processes in the sessions that began with some others, which may have ended."""
+    """Return the processes in the sessions of some leaders, which may have ended themselves."""
     members = set()
     for pid in psutil.pids():
         with suppress(OSError):
@@ -98,7 +102,7 @@ def _namespace(pid: int) -> Path | None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything that a process started, and what that started; zombies too."""
+    """Return the ids of all processes that a process started, directly or indirectly; zombies too."""
     try:
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -106,7 +110,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def wait_gone(pid: int, seconds: float) -> bool:
-    """Wait until a process has ended; False when it is still running after so many seconds."""
+    """Wait until a process has ended; returns False when it is still running after so many seconds."""
     began = start_time(pid)
     until = time.monotonic() + seconds
     while is_alive(pid, began):
@@ -126,5 +130,5 @@ def end_process(pid: int, grace: float) -> None:
 
 
 def owner_label() -> str:
-    """Which process a container belongs to: host, process id, and when that process began."""
+    """Return the label of a container's owner: host, process id, and when that process began."""
     return f"{socket.gethostname()}:{os.getpid()}:{start_time(os.getpid())}"
