@@ -45,6 +45,7 @@ def clean_archive(archive: Path) -> None:
 def _add_part(
     source: tarfile.TarFile, member: tarfile.TarInfo, target: tarfile.TarFile, scratch: Path
 ) -> None:
+    """Copy one part of the archive; the archive of files is rewritten, and any other member is left out."""
     name = str(PurePosixPath(member.name))
     if name not in _PARTS or not member.isreg():
         return
@@ -109,6 +110,7 @@ def _path_of(name: str) -> PurePosixPath | None:
 def _copy_entry(
     source: tarfile.TarFile, member: tarfile.TarInfo, path: PurePosixPath, target: tarfile.TarFile
 ) -> None:
+    """Copy one folder, file or link, without its owner and without special mode bits."""
     header = tarfile.TarInfo(f"./{path}")
     header.mode = member.mode & _PLAIN_MODE
     header.mtime = member.mtime

@@ -63,12 +63,12 @@ async def call(client: EntryCommand, *, timeout: float = 120.0) -> str:
         SandboxError: It failed, or did not end in time; the message holds the end of its stderr.
     """
     # Files, not pipes: a client that leaves a container behind leaves its stdout with it, and a pipe would never end.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as stdout_file, tempfile.TemporaryFile() as stderr_file:
         process = await asyncio.to_thread(
-            start_client, client, [subprocess.DEVNULL, out.fileno(), err.fileno()]
+            start_client, client, [subprocess.DEVNULL, stdout_file.fileno(), stderr_file.fileno()]
         )
         try:
-            code = await asyncio.to_thread(process.wait, timeout)
+            exit_code = await asyncio.to_thread(process.wait, timeout)
         except (subprocess.TimeoutExpired, asyncio.CancelledError) as error:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -76,12 +76,12 @@ async def call(client: EntryCommand, *, timeout: float = 120.0) -> str:
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise SandboxError(f"{client.argv[0]} did not end in {timeout:g} s") from error
-        out.seek(0)
-        err.seek(0)
-        if code != 0:
-            tail = err.read().decode("utf-8", "replace").strip()[-500:]
-            raise SandboxError(f"{client.argv[0]} failed with exit code {code}: {tail}")
-        return out.read().decode("utf-8", "replace")
+        stdout_file.seek(0)
+        stderr_file.seek(0)
+        if exit_code != 0:
+            tail = stderr_file.read().decode("utf-8", "replace").strip()[-500:]
+            raise SandboxError(f"{client.argv[0]} failed with exit code {exit_code}: {tail}")
+        return stdout_file.read().decode("utf-8", "replace")
 
 
 @dataclass(eq=False, slots=True)

@@ -40,6 +40,7 @@ class DockerApi:
     def _request(
         self, method: str, path: str, query: dict[str, Any], data: Any, timeout: float, kind: str
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Begin a request; values of the query that are not text are sent as JSON."""
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(connector=self._connector())
         params: dict[str, str] = {}

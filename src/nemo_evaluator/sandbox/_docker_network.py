@@ -171,9 +171,9 @@ def _resolvers() -> list[str]:
         if not path.is_file():
             continue
         for line in path.read_text().splitlines():
-            words = line.split()
-            if len(words) > 1 and words[0] == "nameserver" and _is_remote(words[1]):
-                resolvers[words[1]] = None
+            fields = line.split()
+            if len(fields) > 1 and fields[0] == "nameserver" and _is_remote(fields[1]):
+                resolvers[fields[1]] = None
     return list(resolvers)
 
 

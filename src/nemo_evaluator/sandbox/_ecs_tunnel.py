@@ -130,6 +130,7 @@ class Tunnel:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _try(self, argv: list[str], port: int) -> bool:
+        """Start ssh and wait until it forwards the port; returns False when it ends instead."""
         quiet = asyncio.subprocess.DEVNULL
         try:
             process = await asyncio.create_subprocess_exec(

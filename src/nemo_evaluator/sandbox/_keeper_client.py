@@ -69,6 +69,7 @@ class WardenConnection:
         self._sock.close()
 
     def _read(self) -> None:
+        """Receive all available messages, and hand each to the request that waits for it."""
         while True:
             try:
                 message = wire.receive(self._sock)
@@ -122,30 +123,31 @@ class KeeperClient:
                 await asyncio.to_thread(self._launch)
 
     def _launch(self) -> None:
+        """Start the keeper and wait for its greeting. Raises SandboxError when it does not send one."""
         self.folder = state_root() / f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.folder.mkdir(mode=0o711)
         _bwrap.prepare(self.folder, self.uid if self.uid is not None else os.getuid())
-        ours, theirs = wire.pair()
-        argv = jail.command("keeper", str(theirs.fileno()), str(self.folder))
-        with theirs:
+        own_socket, keeper_socket = wire.pair()
+        argv = jail.command("keeper", str(keeper_socket.fileno()), str(self.folder))
+        with keeper_socket:
             self._process = subprocess.Popen(
                 argv,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[keeper_socket.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={},
                 cwd="/",
             )
-        ours.settimeout(_START)
+        own_socket.settimeout(_START)
         try:
-            message = wire.receive(ours)
+            message = wire.receive(own_socket)
         except TimeoutError:
             message = None
         if message is None:
-            ours.close()
+            own_socket.close()
             raise SandboxError("the keeper of local sandboxes did not start")
         self.controllers = message[0]["controllers"]
-        self._sock = ours
+        self._sock = own_socket
 
     async def open(self, request: dict[str, Any]) -> tuple[WardenConnection, list[str]]:
         """Create a sandbox; the keeper must run.
@@ -160,25 +162,25 @@ class KeeperClient:
             SandboxError: It could not be created.
         """
         assert self._sock is not None
-        ours, theirs = wire.pair()
-        with theirs:
+        own_socket, keeper_socket = wire.pair()
+        with keeper_socket:
             try:
-                wire.send(self._sock, request, [theirs.fileno()])
+                wire.send(self._sock, request, [keeper_socket.fileno()])
             except OSError as error:
-                ours.close()
+                own_socket.close()
                 raise SandboxError(f"the keeper of local sandboxes is gone: {error}") from error
-        line = WardenConnection(ours)
+        connection = WardenConnection(own_socket)
         try:
             async with asyncio.timeout(_START):
-                answer, _fds = await line.greeting
+                answer, _fds = await connection.greeting
             if "error" in answer:
                 raise SandboxError(f"cannot start a local sandbox: {answer['error']}")
         except BaseException as error:
-            await line.hang_up(0)
+            await connection.hang_up(0)
             if isinstance(error, TimeoutError):
                 raise SandboxError("a local sandbox did not start in time") from error
             raise
-        return line, answer["groups"]
+        return connection, answer["groups"]
 
     async def close(self) -> None:
         """End the keeper and, through it, every sandbox that is still open."""

@@ -113,6 +113,7 @@ class Pump(contextlib.AbstractContextManager["Pump"]):
             self._ready(fd)
 
     def _ready(self, fd: int) -> None:
+        """Read from a pipe until it is empty or closed, at most a few pieces at once."""
         name = self._near.get(fd)
         if name is None:
             return
@@ -158,10 +159,10 @@ def _input(stdin: bytes | IO[bytes] | int | None, owner: int | None) -> int:
     if owner is not None:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, owner, owner)
-    rest = memoryview(stdin)
-    while rest:
-        written = os.write(fd, rest)
-        rest = rest[written:]
+    unwritten = memoryview(stdin)
+    while unwritten:
+        written = os.write(fd, unwritten)
+        unwritten = unwritten[written:]
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 

@@ -52,6 +52,11 @@ class Header(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Parse a header.
+
+        Raises:
+            TarError: Its size is negative or too large, or the member is sparse.
+        """
         header = super().frombuf(buf, encoding, errors)
         if header.type == tarfile.GNUTYPE_SPARSE:
             _refuse()

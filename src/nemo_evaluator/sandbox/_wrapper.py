@@ -159,46 +159,51 @@ class Command:
             writer.write_eof()
 
     def take(self, stream: str, data: bytes) -> None:
-        """Filter more output."""
+        """Filter more output: what the client prints before the command, and the end marker, are not passed on.
+
+        Args:
+            stream: The stream, stdout or stderr.
+            data: The next bytes.
+        """
         if stream in self._ended:
             # A process that was left running still writes; it is not the command's output.
             return
         if stream in self._before:
             before = self._before[stream] + data
-            _, marker, rest = before.partition(self._begin_marker)
+            _, marker, after_marker = before.partition(self._begin_marker)
             if not marker:
                 self._before[stream] = before
                 return
             del self._before[stream]
-            data = rest
-        held = self._held[stream] + data
-        marker_at = held.find(self._end_marker)
+            data = after_marker
+        unsent = self._held[stream] + data
+        marker_at = unsent.find(self._end_marker)
         while marker_at >= 0:
             report_at = marker_at + len(self._end_marker)
-            report_end = held.find(b"\0", report_at, report_at + _LONGEST)
-            if report_end < 0 and len(held) < report_at + _LONGEST:
+            report_end = unsent.find(b"\0", report_at, report_at + _LONGEST)
+            if report_end < 0 and len(unsent) < report_at + _LONGEST:
                 # The rest of the marker may still come.
                 break
             if report_end > 0:
-                report = self._verified(held[report_at:report_end])
+                report = self._verified(unsent[report_at:report_end])
                 if report is not None:
                     self.report = report
                     self._ended.add(stream)
-                    self._pass(stream, held[:marker_at])
+                    self._pass(stream, unsent[:marker_at])
                     self._held[stream] = b""
                     return
             # A marker with a wrong tag is output like any other.
-            marker_at = held.find(self._end_marker, report_at)
-        size = marker_at if marker_at >= 0 else self._safe_size(held)
-        self._pass(stream, held[:size])
-        self._held[stream] = held[size:]
+            marker_at = unsent.find(self._end_marker, report_at)
+        size = marker_at if marker_at >= 0 else self._safe_size(unsent)
+        self._pass(stream, unsent[:size])
+        self._held[stream] = unsent[size:]
 
     def flush(self) -> None:
-        """Pass on what was held back, when no more output comes."""
+        """Pass on the output that might have been part of a marker, when no more output comes."""
         for stream, before in self._before.items():
             self._pass(stream, before)
-        for stream, held in self._held.items():
-            self._pass(stream, held)
+        for stream, unsent in self._held.items():
+            self._pass(stream, unsent)
             self._held[stream] = b""
 
     def _verified(self, text: bytes) -> WrapperReport | None:
@@ -214,9 +219,11 @@ class Command:
 
     def _safe_size(self, held: bytes) -> int:
         """How many bytes cannot be part of an end marker that comes in two pieces."""
-        at = held.rfind(b"\0")
-        if at >= 0 and self._end_marker.startswith(held[at : at + len(self._end_marker)]):
-            return at
+        marker_start = held.rfind(b"\0")
+        if marker_start >= 0 and self._end_marker.startswith(
+            held[marker_start : marker_start + len(self._end_marker)]
+        ):
+            return marker_start
         return len(held)
 
     def _pass(self, stream: str, data: bytes) -> None:
@@ -266,6 +273,7 @@ class WrappedSandbox(Backend):
         """Called when a command has ended with a report."""
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
+        """Run a command under the wrapper, and kill its processes when it exceeds its deadline."""
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()

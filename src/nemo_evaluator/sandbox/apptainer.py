@@ -215,6 +215,7 @@ class ApptainerProvider(Provider):
             part.unlink(missing_ok=True)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
+        """Create a sandbox from the converted image, without starting it."""
         limits = Limits.of(self._config)
         file = self._file(spec.image)
         return ApptainerSandbox(

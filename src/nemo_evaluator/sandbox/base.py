@@ -70,7 +70,7 @@ class OutsideEndpoint:
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def inside(self, url: str) -> dict[str, str]:
-        """The environment of commands that reach the endpoint at ``url``."""
+        """Return the environment of commands that reach the endpoint at ``url``."""
         env = {self.env_var: url}
         for name, value in self.variables.items():
             env[name] = value.replace("{url}", url)
@@ -95,7 +95,11 @@ class VolumeMount:
 
 
 def volumes_of(spec: SandboxSpec) -> list[VolumeMount]:
-    """The volumes of a spec. Raises SandboxError for those of EFS, which no sandbox mounts yet."""
+    """Return the volumes of a spec.
+
+    Raises:
+        SandboxError: A volume is one of EFS, which no sandbox mounts yet.
+    """
     mounts: list[VolumeMount] = []
     for volume in spec.volumes:
         mounts.append(volume if isinstance(volume, VolumeMount) else VolumeMount(**volume))
@@ -130,8 +134,10 @@ class ImageSpec:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuildRequest:
-    """Images to build before the first problem: nel calls ``docker_build_fn`` with the missing ones; it raises on
-    failure."""
+    """Images to build before the first problem.
+
+    nel calls ``docker_build_fn`` with the missing ones; it raises on failure.
+    """
 
     specs: Sequence[ImageSpec]
     docker_build_fn: Callable[[list[ImageSpec]], None] | None = None
@@ -252,13 +258,21 @@ class Provider:
         self._reaper = Reaper()
 
     async def check(self) -> None:
-        """Raise SandboxError, with the fix, when sandboxes of this kind do not work here."""
+        """Check that sandboxes of this kind work here.
+
+        Raises:
+            SandboxError: They do not; the message has the fix.
+        """
 
     async def ensure_image(self, image: str) -> None:
-        """Pull or build an image if need be; kinds that pull when a sandbox starts do nothing."""
+        """Pull or build an image if necessary; kinds that pull when a sandbox starts do nothing."""
 
     async def build_images(self, requests: Sequence[ImageBuildRequest]) -> None:
-        """Build the images of an environment. Raises SandboxError for a kind that cannot."""
+        """Build the images of an environment.
+
+        Raises:
+            SandboxError: This kind cannot build images.
+        """
         if requests:
             problem, fix = self.no_builds
             raise SandboxError(problem.format(self._config.type), hint=fix)

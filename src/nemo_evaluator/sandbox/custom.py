@@ -45,14 +45,15 @@ class CustomProvider(Provider):
             )
 
     async def check(self) -> None:
-        """A class's own ``check`` says whether its sandboxes can be had."""
+        """Call the ``check`` of the class, if it has one."""
         check = getattr(self._class, "check", None)
         if check is not None:
             await check()
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        made: Sandbox = self._class(spec, **self._config.config)
-        return made
+        """Create a sandbox of the class with the settings of the config."""
+        sandbox: Sandbox = self._class(spec, **self._config.config)
+        return sandbox
 
 
 KIND: Final = Kind(CustomConfig, CustomProvider)

@@ -155,6 +155,7 @@ class DockerSandbox(WrappedSandbox):
         return self.started and not self._broken
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Create the container and its network, start it, and limit what it can reach."""
         if self.reaper is None:
             # Without a provider, the connections belong to this sandbox.
             self._ending.push_async_callback(self.api.aclose)
@@ -223,6 +224,7 @@ class DockerSandbox(WrappedSandbox):
         return [self._shell, "-c", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
+        """Return the forwarded address; without one, that of the host as containers see it."""
         if url in self._forwards.urls or self.settings.network == "host":
             return self._forwards.urls.get(url, url)
         for name in ("localhost", "127.0.0.1", "0.0.0.0"):  # noqa: S104 - replaced, never bound
@@ -250,6 +252,11 @@ class DockerSandbox(WrappedSandbox):
         self._shell = "bash" if text.endswith("bash") else "sh"
 
     async def _let_in(self, url: str) -> str:
+        """Make a URL of the host reachable inside, and return its address there.
+
+        Raises:
+            SandboxError: The network setting does not allow it.
+        """
         network = self.settings.network
         if network == "host":
             return url
@@ -279,6 +286,7 @@ class DockerSandbox(WrappedSandbox):
         return ended
 
     async def _launch(self, command: Command) -> str:
+        """Run a command as an exec of the engine, and return the id of the exec."""
         job = command.job
         env = {**job.env, "NEL_EXEC": command.token}
         request: dict[str, Any] = {
@@ -327,6 +335,7 @@ class DockerSandbox(WrappedSandbox):
             self._kill_later(command.token)
 
     async def _lost(self, launched: str, token: str) -> Exit:
+        """Find out why a command ended without a report: it killed its wrapper, or the container ended."""
         # The wrapper could not report: the command killed it, or the container is gone.
         state = await self.api.call("GET", f"/exec/{launched}/json")
         if state.get("Running") or state.get("ExitCode") is None:
@@ -360,6 +369,7 @@ class DockerSandbox(WrappedSandbox):
         )
 
     async def _kill(self, token: str, keep: str) -> None:
+        """Kill the processes of a command; if no shell can be started for that, restart or end the container."""
         if not self._id or self._broken:
             return
         with contextlib.suppress(SandboxError, TimeoutError):

@@ -42,7 +42,9 @@ class ImageStore:
         self._file = cache_folder() / "images.json"
         self._used: dict[str, float] = {}
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            self._used = {str(name): float(at) for name, at in read_json(self._file).items()}
+            self._used = {
+                str(name): float(last_use) for name, last_use in read_json(self._file).items()
+            }
 
     async def has(self, image: str) -> bool:
         """Whether the engine has the image."""
@@ -141,17 +143,22 @@ class DockerProvider(Provider):
         self._folders: dict[str, Path] = {}
 
     async def check(self) -> None:
-        """Check that the engine answers, and that it has the runtime."""
+        """Check that the engine answers and has the runtime.
+
+        Raises:
+            SandboxError: It does not answer, or lacks the runtime.
+        """
         info = await self._api.call("GET", "/info", timeout=20)
         runtimes = info.get("Runtimes") or {}
-        wanted = self._settings.runtime
-        if wanted is not None and wanted not in runtimes:
+        runtime = self._settings.runtime
+        if runtime is not None and runtime not in runtimes:
             raise SandboxError(
-                f"the docker engine has no runtime {wanted!r} (it has {', '.join(sorted(runtimes))})",
+                f"the docker engine has no runtime {runtime!r} (it has {', '.join(sorted(runtimes))})",
                 hint="add it to the engine's daemon.json; see gvisor.dev for runsc",
             )
 
     async def ensure_image(self, image: str) -> None:
+        """Pull an image, or build it if the environment brings its Dockerfile, unless the engine has it."""
         if image in self._folders:
             await self._images.build(image, self._folders[image])
         else:
@@ -167,6 +174,7 @@ class DockerProvider(Provider):
                     await asyncio.to_thread(request.docker_build_fn, missing)
 
     def create(self, spec: SandboxSpec) -> DockerSandbox:
+        """Create a container for a problem, without starting it."""
         self._images.used(spec.image)
         settings = self._settings.of_problem(spec, self._config, online="bridge")
         return DockerSandbox(
@@ -180,5 +188,6 @@ class DockerProvider(Provider):
         return sandbox
 
     async def close(self) -> None:
+        """Release the shared resources, and close the connections to the engine."""
         await super().close()
         await self._api.aclose()

@@ -16,12 +16,12 @@ _INSTEAD: Final = "use a docker sandbox for this task"
 
 
 def instructions(dockerfile: Path) -> Iterator[tuple[str, str]]:
-    """The instructions of a Dockerfile, each as its name and its text; continued lines are joined."""
+    """Yield the instructions of a Dockerfile, each as its name and its text; continued lines are joined."""
     text = re.sub(r"\\[ \t]*\n", " ", dockerfile.read_text(encoding="utf-8", errors="replace"))
     for line in text.splitlines():
-        word, _, rest = line.strip().partition(" ")
-        if word and not word.startswith("#"):
-            yield word.upper(), rest.strip()
+        instruction, _, arguments = line.strip().partition(" ")
+        if instruction and not instruction.startswith("#"):
+            yield instruction.upper(), arguments.strip()
 
 
 def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
@@ -41,23 +41,23 @@ def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
     workdir = "/"
     files = dict(spec.files)
     env = dict[str, str]()
-    for word, text in instructions(folder / "Dockerfile"):
-        words = shlex.split(text)
-        is_second_stage = word == "FROM" and (image or len(words) != 1)
+    for instruction, text in instructions(folder / "Dockerfile"):
+        arguments = shlex.split(text)
+        is_second_stage = instruction == "FROM" and (image or len(arguments) != 1)
         has_options = text.startswith(("[", "--"))
-        if word not in _HARMLESS or is_second_stage or has_options:
+        if instruction not in _HARMLESS or is_second_stage or has_options:
             raise SandboxError(
-                f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {word} {text[:60]}",
+                f"a local sandbox cannot build images, and {folder / 'Dockerfile'} has {instruction} {text[:60]}",
                 hint=_INSTEAD,
             )
-        if word == "FROM":
-            image = words[0]
-        elif word == "WORKDIR":
-            workdir = posixpath.join(workdir, words[0])
-        elif word == "ENV":
-            env |= _variables(words)
-        elif word == "COPY":
-            for source, target in _copied(words, folder, workdir):
+        if instruction == "FROM":
+            image = arguments[0]
+        elif instruction == "WORKDIR":
+            workdir = posixpath.join(workdir, arguments[0])
+        elif instruction == "ENV":
+            env |= _variables(arguments)
+        elif instruction == "COPY":
+            for source, target in _copied(arguments, folder, workdir):
                 _check_writable(target, spec.workdir)
                 files[str(source)] = target
     return replace(spec, image=image, files=files, env={**env, **spec.env})
@@ -67,7 +67,7 @@ def _variables(words: list[str]) -> dict[str, str]:
     """The variables of an ENV instruction: ``NAME=VALUE ...`` or ``NAME VALUE``."""
     if "=" not in words[0]:
         return {words[0]: " ".join(words[1:])}
-    return dict(word.split("=", 1) for word in words)
+    return dict(assignment.split("=", 1) for assignment in words)
 
 
 def _copied(words: list[str], folder: Path, workdir: str) -> Iterator[tuple[Path, str]]:

@@ -67,6 +67,7 @@ class EcsSandbox(Backend):
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Start a task, connect to it through a tunnel, and wait for its exec server."""
         folders = [volume for volume in volumes_of(self.spec) if volume.host_path]
         refuse_volumes("a Fargate task cannot mount a folder of this machine", folders)
         self._task = await self.tasks.run_task(self.spec, self.name, self._token)
@@ -100,6 +101,7 @@ class EcsSandbox(Backend):
         return url
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
+        """Run a command through the exec server of the task."""
         stdin = job.stdin or b""
         if not isinstance(stdin, bytes):
             stdin = await asyncio.to_thread(stdin.read)
@@ -146,6 +148,7 @@ class EcsSandbox(Backend):
         raise SandboxError(f"the exec server of the task cannot be reached: {last_error}")
 
     async def _wait_healthy(self) -> None:
+        """Wait until the exec server answers. Raises SandboxError when it does not in time."""
         assert self._session is not None
         assert self._tunnel is not None
         try:
@@ -173,7 +176,11 @@ class EcsProvider(Provider):
         self._definitions: dict[str, asyncio.Task[Any]] = {}
 
     async def check(self) -> None:
-        """Complete the settings, and check that the cluster is active."""
+        """Complete the settings, and check that the cluster is active.
+
+        Raises:
+            SandboxError: A setting is missing, or the cluster is not active.
+        """
         if self._config.region and not self._config.cluster:
             await self._complete_from_ssm()
         config = self._config
@@ -204,6 +211,7 @@ class EcsProvider(Provider):
         self._config = EcsFargateConfig(**missing, **configured)
 
     def create(self, spec: SandboxSpec) -> Sandbox:
+        """Create a sandbox, without starting its task."""
         return EcsSandbox(spec, self._run_id, tasks=self)
 
     async def run_task(self, spec: SandboxSpec, name: str, token: str) -> str:
@@ -328,6 +336,7 @@ class EcsProvider(Provider):
         return str(answer["taskDefinition"]["taskDefinitionArn"])
 
     def _payload(self, spec: SandboxSpec) -> dict[str, Any]:
+        """Build the task definition of a problem: its container, and the sidecar of the tunnel."""
         config = self._config
         assert config.ssh_sidecar is not None
         code = base64.b64encode(_SERVER.read_bytes()).decode()

@@ -31,6 +31,7 @@ class GVisorSandbox(ContainerSandbox):
     _folder: Path = field(default_factory=Path, init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Check that gVisor can run here, and write the bundle of the container."""
         if shutil.which("runsc") is None:
             raise SandboxError(
                 "runsc is not installed", hint="install gVisor (gvisor.dev), or leave runtime out"

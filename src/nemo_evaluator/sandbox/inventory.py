@@ -194,13 +194,13 @@ async def _docker() -> list[ExistingSandbox]:
 def _of_docker(labels: dict[str, str], age: float, handle: str) -> ExistingSandbox:
     """A container, or a network without a container, by its labels."""
     host, pid, began = labels["nel.owner"].split(":")
-    here = host == socket.gethostname()
+    is_local = host == socket.gethostname()
     return ExistingSandbox(
         kind="docker",
         name=labels.get("nel.sandbox", ""),
         run_id=labels.get("nel.run_id", ""),
-        owner=f"pid {pid}" if here else f"pid {pid} on {host}",
+        owner=f"pid {pid}" if is_local else f"pid {pid} on {host}",
         age_s=age,
-        orphan=here and str(start_time(int(pid))) != began,
+        orphan=is_local and str(start_time(int(pid))) != began,
         handle=handle,
     )

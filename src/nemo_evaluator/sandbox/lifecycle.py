@@ -66,7 +66,7 @@ class AttemptSandboxes:
         self.agent = self._agent_class(manager, spec, outside_endpoints, self._prepare_agent)
 
     async def for_verify(self) -> Sandbox:
-        """The sandbox of the verifier."""
+        """Return the sandbox of the verifier."""
         return self.agent
 
     async def keep(self, target: Path) -> None:
@@ -108,7 +108,7 @@ class StatelessSession(AttemptSandboxes):
         self._is_control = False
 
     async def for_verify(self) -> Sandbox:
-        """The verifier's sandbox. If the agent's was used, its work is captured first, and it is stopped.
+        """Return the verifier's sandbox. If the agent's was used, its work is captured first, and it is stopped.
 
         Raises:
             TamperError: The agent's work cannot be carried, but an untouched workspace can.
@@ -152,7 +152,11 @@ class StatelessSession(AttemptSandboxes):
             await asyncio.to_thread(_pack, self._carried, target)
 
     async def restore(self, kept: Path) -> None:
-        """Use stored work, without the agent. Raises SandboxError when it cannot be read."""
+        """Use stored work, without the agent.
+
+        Raises:
+            SandboxError: The stored work cannot be read.
+        """
         carried = Path(self._folder.name) / "output"
         await asyncio.to_thread(_unpack, kept, carried)
         await self._clean(carried)
@@ -244,8 +248,8 @@ class StatelessSession(AttemptSandboxes):
     def _completed(self, spec: SandboxSpec | None) -> SandboxSpec:
         """The completed spec, with scratch folders for the carried work."""
         completed = super()._completed(spec)
-        extra = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
-        return replace(completed, volumes=[*completed.volumes, *extra])
+        scratch_volumes = [VolumeMount(container_path=OUTPUT), VolumeMount(container_path=INPUT)]
+        return replace(completed, volumes=[*completed.volumes, *scratch_volumes])
 
 
 def _pack(folder: Path, target: Path) -> None:
@@ -274,11 +278,11 @@ def _unpack(kept: Path, folder: Path) -> None:
 
 
 async def _must(sandbox: Sandbox, command: str, timeout: float, what: str) -> None:
-    """Run a command. Raises SandboxError, with the name of the step, when it fails."""
+    """Run a command. Raises SandboxError, with the name of the step, when the command fails."""
     result = await sandbox.exec(command, timeout=timeout)
     if not result.ok:
-        why = f"exit code {result.exit_code}"
+        reason = f"exit code {result.exit_code}"
         if result.timed_out:
-            why = f"timed out after {timeout:g} s"
+            reason = f"timed out after {timeout:g} s"
         tail = (result.stderr or result.stdout).strip()[-500:]
-        raise SandboxError(f"{what} failed in the sandbox ({why}): {tail}")
+        raise SandboxError(f"{what} failed in the sandbox ({reason}): {tail}")

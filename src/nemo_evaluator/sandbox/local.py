@@ -72,6 +72,7 @@ class LocalSandbox(Backend):
         self._own_keeper = keeper is None
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Let the keeper create the sandbox, with its limits."""
         if platform.machine() not in seccomp.ARCHITECTURES:
             raise SandboxError(
                 f"local sandboxes do not know this machine's architecture, {platform.machine()}",
@@ -116,6 +117,7 @@ class LocalSandbox(Backend):
         return ["bash" if has_bash else "sh", "-c", command]
 
     def resolve_outside_endpoint(self, url: str) -> str:
+        """Return the forwarded address of a URL; without one, the URL itself."""
         return self._forwards.urls.get(url, url)
 
     async def _let_in(self, url: str) -> str:
@@ -128,6 +130,7 @@ class LocalSandbox(Backend):
         return listening(await self._line.ask({"op": "listen"}, []))
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
+        """Let the warden start a command, and wait for its end."""
         if job.user not in (None, "sandbox"):
             raise SandboxError(
                 f"a local sandbox has no user {job.user!r}", hint="leave user out, or use docker"

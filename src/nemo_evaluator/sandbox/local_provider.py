@@ -41,6 +41,7 @@ class UnsafeSandbox(Backend):
     _home: str = field(default="", init=False)
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Warn the user, and create the folders of the sandbox."""
         log.warning(
             "running untrusted code WITHOUT ISOLATION, because the sandbox says unsafe: true"
         )
@@ -76,14 +77,15 @@ class UnsafeSandbox(Backend):
             return await self._spawn(job, emit, folder)
 
     async def _spawn(self, job: BackendCommand, emit: Emit, cwd: str) -> Exit:
+        """Run a command as a plain process, and kill its process group at the deadline or at its end."""
         with Pump(emit) as pump:
             try:
-                with pump.far_ends(job.stdin) as (stdin, out, err, _report):
+                with pump.far_ends(job.stdin) as (stdin, stdout, stderr, _report):
                     process = subprocess.Popen(
                         job.argv,
                         stdin=stdin,
-                        stdout=out,
-                        stderr=err,
+                        stdout=stdout,
+                        stderr=stderr,
                         cwd=cwd,
                         env=job.env,
                         start_new_session=True,
@@ -158,5 +160,6 @@ class LocalProvider(Provider):
         return LocalSandbox(spec, self._run_id, settings=limits, keeper=self._keeper)
 
     async def close(self) -> None:
+        """End the keeper with its sandboxes, and release the shared resources."""
         await self._keeper.close()
         await super().close()

@@ -234,6 +234,7 @@ class SandboxManager:
         *,
         shared: bool = False,
     ) -> Sandbox:
+        """Create and start a sandbox; if no slot is free, an idle shared one is stopped first."""
         idle = [queue for queue in self._idle.values() if queue]
         if idle and len(self._live) >= self._provider.concurrency:
             await self._stop(idle[0].popleft())

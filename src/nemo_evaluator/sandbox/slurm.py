@@ -55,6 +55,7 @@ class SlurmSandbox(ContainerSandbox):
         await super()._open(outside_endpoints)
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Start the step that holds the container, and wait until it is ready."""
         await self._reach(outside_endpoints)
         ready = f"nel-ready-{secrets.token_hex(4)}"
         flags = [
@@ -91,6 +92,7 @@ class SlurmSandbox(ContainerSandbox):
         return self._step([], argv, env)
 
     def _step(self, flags: list[str], argv: list[str], env: Mapping[str, str]) -> EntryCommand:
+        """Build the command of a step that joins the container."""
         assert self.place is not None
         # Names are on the command line, values only in the environment of srun.
         argv, variables = carried(argv, env)
@@ -141,6 +143,7 @@ class SlurmProvider(Provider):
         self._slots.require_job()
 
     def create(self, spec: SandboxSpec) -> Sandbox:
+        """Create a sandbox, without starting it."""
         limits = Limits.of(self._config)
         return SlurmSandbox(
             spec, self._run_id, settings=limits, slots=self._slots, reaper=self._reaper

@@ -90,6 +90,7 @@ def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot
 def _entry(
     tar: tarfile.TarFile, member: tarfile.TarInfo, entries: Snapshot, texts: frozenset[str]
 ) -> SnapshotEntry:
+    """Describe one member of the archive: its kind, its mode and its content."""
     executable = bool(member.mode & _EXECUTABLE)
     special_bits = member.mode & _SPECIAL_BITS
     if member.isdir():
@@ -139,14 +140,14 @@ def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
 
 def copy_entries(source: Path, target: Path, paths: Collection[str], below: str = "") -> None:
     """Write an archive with some entries of another. With ``below``, a folder, names count from there."""
-    wanted = set(paths)
+    selected_paths = set(paths)
     with (
         tarfile.open(source, mode="r:", tarinfo=Header) as tar,
         tarfile.open(target, mode="w") as copy,
     ):
         while (member := tar.next()) is not None:
             path = str(PurePosixPath(member.name))
-            if path not in wanted:
+            if path not in selected_paths:
                 continue
             header = tarfile.TarInfo(f"./{path.removeprefix(below).lstrip('/')}")
             header.mode = member.mode

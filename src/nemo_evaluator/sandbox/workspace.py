@@ -11,9 +11,11 @@ _SHELL: Final = Path(__file__).parent / "shell"
 
 @cache
 def script(name: str) -> str:
-    """A shell script of ours without its comments, and with those that it includes."""
+    """Return a shell script of nel without its comments, with the scripts that it includes."""
     text = (_SHELL / f"{name}.sh").read_text()
-    text = re.sub(r"^ *#include (\w+)\n", lambda found: script(found[1]), text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^ *#include (\w+)\n", lambda include: script(include[1]), text, flags=re.MULTILINE
+    )
     return re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
 
 
@@ -30,5 +32,5 @@ scrub_command = partial(_script, "scrub_git")
 
 
 def snapshot_command(workdir: str, target: str) -> str:
-    """Shell text that writes the content of a working directory to ``target``, an archive."""
+    """Return shell text that writes the content of a working directory to ``target``, an archive."""
     return f"set -- {shlex.quote(workdir)} {shlex.quote(target)}\n{script('snapshot')}"
