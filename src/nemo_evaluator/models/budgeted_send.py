@@ -80,6 +80,11 @@ def _guess(request: ModelRequest, endpoint: Endpoint, share: float) -> Cost:
 async def _reserve(
     budgets: tuple[Budget, ...], endpoint: Endpoint, guess: Cost | None = None
 ) -> _Reservations:
+    """Reserve the estimated cost of a request in every budget.
+
+    Raises:
+        BudgetExhausted: A budget is used up, or one in USD has no price to check it by.
+    """
     reservations: _Reservations = []
     try:
         for budget in budgets:
@@ -107,6 +112,7 @@ def _settle(
 def _settle_reply(
     reply: ModelReply, reservations: _Reservations, endpoint: Endpoint, request: ModelRequest
 ) -> None:
+    """Replace the reservations by the cost of a reply; tokens that the server does not report are estimated."""
     if not reply.ok:
         _settle(reservations, requests=reply.attempts)
         return

@@ -156,9 +156,13 @@ class Limiter:
         self._wake()
 
     def snapshot(self) -> JsonDict:
-        """The current limits and their history."""
-        now = {"limit": int(self.limit), "rate": self.rate, "max_in_flight": self.max_in_flight}
-        return {**now, "history": list(self.history)}
+        """Return the current limits and their history."""
+        current_limits = {
+            "limit": int(self.limit),
+            "rate": self.rate,
+            "max_in_flight": self.max_in_flight,
+        }
+        return {**current_limits, "history": list(self.history)}
 
     def _free(self, now: float) -> bool:
         if now < self._paused_until:
@@ -185,6 +189,7 @@ class Limiter:
         self._sent_now += 1
 
     def _wake(self) -> None:
+        """Admit waiting requests as far as the limits allow, and set an alarm for the next one."""
         if not self._waiters:
             return
         now = monotonic()
@@ -210,6 +215,7 @@ class Limiter:
         self._wake()
 
     def _end_round(self, now: float) -> None:
+        """Raise or halve the limit at the end of a round, by how its requests went."""
         length = now - self._round_at
         if length < _SHORTEST_ROUND:
             return
@@ -266,6 +272,7 @@ class Limiter:
         self._refilled = now
 
     def _refill(self, now: float) -> None:
+        """Add the tokens of the time that has passed, and raise the rate slowly."""
         rate = self.rate
         assert rate is not None
         passed = now - self._refilled

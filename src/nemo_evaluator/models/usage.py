@@ -72,10 +72,10 @@ N = TypeVar("N", int, float)
 
 def _sum(values: Iterable[N | None]) -> N | None:
     """The sum of the known values; None if none is known."""
-    known = [value for value in values if value is not None]
-    if not known:
+    known_values = [value for value in values if value is not None]
+    if not known_values:
         return None
-    return sum(known)
+    return sum(known_values)
 
 
 def _first(values: Any, *names: str) -> int | None:

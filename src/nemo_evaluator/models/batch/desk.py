@@ -302,8 +302,10 @@ class Desk:
     async def _found(self, wave: Wave) -> bool:
         """Find a batch that may have been submitted. Waits until that is known; the batch is never submitted twice."""
         while True:
-            taken = {other.batch for other in self._ledger.waves.values() if other.batch}
-            batch = await self._steady(self._vendor.find, wave, taken)
+            known_batches = {
+                known_wave.batch for known_wave in self._ledger.waves.values() if known_wave.batch
+            }
+            batch = await self._steady(self._vendor.find, wave, known_batches)
             if batch:
                 self._ledger.note(wave, State.SUBMITTED, batch=batch)
                 return True
@@ -416,7 +418,7 @@ class Desk:
     async def _pause(self, since: float) -> None:
         """Wait a twentieth of the time since ``since``, within the bounds; an interrupt ends the wait."""
         end = monotonic() + min(_LATEST, max(_SOONEST, (monotonic() - since) / _SHARE_OF_AGE))
-        while (left := end - monotonic()) > 0:
-            await asyncio.sleep(min(left, 0.25))
+        while (remaining := end - monotonic()) > 0:
+            await asyncio.sleep(min(remaining, 0.25))
             if self._interrupted():
                 return

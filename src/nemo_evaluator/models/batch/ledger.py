@@ -210,6 +210,7 @@ def open_batches(folder: Path) -> list[str]:
 
 
 def _apply(wave: Wave, record: JsonDict) -> None:
+    """Update a batch with one record of the ledger."""
     wave.state = State(record["kind"])
     wave.at = record["at"]
     if wave.state is State.SUBMITTING:

@@ -49,6 +49,7 @@ class ChunkQueue:
         return self
 
     async def __anext__(self) -> bytes:
+        """Return the received bytes, waiting for some if there are none."""
         while not self._chunks:
             if self._ended:
                 if self._error is not None:

@@ -187,7 +187,7 @@ class _Hello(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take the next bytes of the answer."""
         self._received += data
-        head, end_of_head, rest = self._received.partition(b"\r\n\r\n")
+        head, end_of_head, after_head = self._received.partition(b"\r\n\r\n")
         is_too_large = len(self._received) > _LARGEST_HEAD
         if self.answer.done() or not (end_of_head or is_too_large):
             return
@@ -196,7 +196,7 @@ class _Hello(asyncio.Protocol):
             self.answer.set_exception(_closed("the proxy answered something that is not HTTP"))
             return
         status = int(match[1])
-        if status < 300 and rest:
+        if status < 300 and after_head:
             # The server cannot have sent anything yet.
             self.answer.set_exception(_closed("the proxy answered something that is not HTTP"))
             return

@@ -91,6 +91,7 @@ class ConnectionPool:
         return None
 
     async def _connect(self, bound: float) -> Connection:
+        """Open a connection to the server, through a proxy if one is set."""
         loop = asyncio.get_running_loop()
         context = _tls_context() if self._tls else None
         connection = Connection(self, loop)

@@ -125,19 +125,21 @@ class Gatherer:
             self._usage = usage
         has_output = False
         for choice in _objects(event.get("choices"), "choices"):
-            kept = self._choices.setdefault(_index(choice), {"texts": [], "finish_reason": None})
+            gathered_choice = self._choices.setdefault(
+                _index(choice), {"texts": [], "finish_reason": None}
+            )
             if choice.get("finish_reason"):
-                kept["finish_reason"] = choice["finish_reason"]
+                gathered_choice["finish_reason"] = choice["finish_reason"]
                 self.complete = True
-            has_output = self._take(choice, kept) or has_output
+            has_output = self._take(choice, gathered_choice) or has_output
         return has_output
 
     def body(self) -> JsonDict:
         """The whole answer so far, as a body that did not stream."""
         choices: list[dict[str, Any]] = []
-        for index, kept in sorted(self._choices.items()):
-            head = {"index": index, "finish_reason": kept["finish_reason"]}
-            choices.append({**head, **self._content(kept)})
+        for index, gathered_choice in sorted(self._choices.items()):
+            head = {"index": index, "finish_reason": gathered_choice["finish_reason"]}
+            choices.append({**head, **self._content(gathered_choice)})
         usage = {"usage": self._usage} if self._usage is not None else {}
         return {**self._head, "object": self._kind, "choices": choices, **usage}
 
@@ -162,6 +164,7 @@ class ChatGatherer(Gatherer):
     _kind = "chat.completion"
 
     def _take(self, choice: JsonDict, kept: JsonDict) -> bool:
+        """Add the log-probabilities, role, texts and tool calls of a chunk. Returns whether it had output."""
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and logprobs.get("content"):
             kept.setdefault("logprobs", []).extend(_objects(logprobs["content"], "logprobs"))
@@ -180,18 +183,19 @@ class ChatGatherer(Gatherer):
         return has_output
 
     def _take_call(self, call: JsonDict, calls: dict[int, JsonDict]) -> None:
-        kept = calls.setdefault(_index(call), {"id": "", "name": "", "arguments": []})
+        gathered_call = calls.setdefault(_index(call), {"id": "", "name": "", "arguments": []})
         function = as_dict(call.get("function"))
-        kept["id"] = call.get("id") or kept["id"]
-        kept["name"] = function.get("name") or kept["name"]
+        gathered_call["id"] = call.get("id") or gathered_call["id"]
+        gathered_call["name"] = function.get("name") or gathered_call["name"]
         arguments = function.get("arguments")
         if not arguments:
             return
         if not isinstance(arguments, str):
             arguments = dumps(arguments).decode()
-        kept["arguments"].append(arguments)
+        gathered_call["arguments"].append(arguments)
 
     def _content(self, kept: JsonDict) -> JsonDict:
+        """Return the whole message of a choice, and its log-probabilities."""
         message: JsonDict = {
             "role": kept.get("role", "assistant"),
             "content": "".join(kept.get("content", ())),
