@@ -107,11 +107,11 @@ class Access:
 def split_path(path: str) -> tuple[str | None, str]:
     """The session that a path names, if any, and the path without session and version."""
     session: str | None = None
-    rest: str | None = path
+    unversioned_path: str | None = path
     match = _SESSION.fullmatch(path)
     if match is not None:
-        session, rest = match.groups()
-    route = (rest or "").rstrip("/") or "/"
+        session, unversioned_path = match.groups()
+    route = (unversioned_path or "").rstrip("/") or "/"
     if route.startswith("/v1/"):
         route = route[3:]
     return session, route
@@ -130,10 +130,10 @@ def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
     """
     if own and not body.get("model"):
         body["model"] = own
-    named = [("model", body.get("model"))]
+    named_models = [("model", body.get("model"))]
     for field in _MORE_MODELS:
-        named += [(field, model) for model in _items(body.get(field))]
-    for field, model in named:
+        named_models += [(field, model) for model in _items(body.get(field))]
+    for field, model in named_models:
         is_allowed = model == own or (isinstance(model, str) and model in allowed)
         if is_allowed:
             continue

@@ -86,6 +86,7 @@ def refused_by(error: NelError) -> Refused:
 
 
 def _shape_of(error: NelError) -> _ErrorShape:
+    """Choose the status, type and code of an error in the pipeline."""
     status: int | None = getattr(error, "status", None)
     if isinstance(error, BudgetError):
         return _ErrorShape(429, _INVALID, SESSION_BUDGET)

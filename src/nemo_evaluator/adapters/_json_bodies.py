@@ -75,8 +75,8 @@ class _Turns:
         try:
             return _parse(raw)
         finally:
-            rest = _REST * (time.thread_time() - began)
-            self._rests_until = time.monotonic() + min(rest, _LONGEST_REST)
+            pause = _REST * (time.thread_time() - began)
+            self._rests_until = time.monotonic() + min(pause, _LONGEST_REST)
 
 
 def count_values(raw: bytes) -> int:

@@ -61,7 +61,7 @@ class ConnectionTable:
             # Connections that never named their session: the oldest one has had its time.
             self._drop(holder, next(iter(own)))
         elif self._count >= self.most:
-            largest = max(self._open, key=lambda other: len(self._open[other]))
+            largest = max(self._open, key=lambda candidate: len(self._open[candidate]))
             if largest == holder:
                 return False
             newest = next(reversed(self._open[largest]))

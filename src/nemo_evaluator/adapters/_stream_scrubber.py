@@ -79,12 +79,12 @@ class StreamScrubber:
         return b"".join([self._line(line) for line in block.splitlines(keepends=True)])
 
     def finish(self) -> bytes:
-        """The rest of the stream: what was held back turned out not to be a whole secret."""
-        rest = b""
+        """Return the rest of the stream: the held lines turned out not to contain a whole secret."""
+        last_lines = b""
         if self._partial:
-            rest = self._line(b"".join(self._partial))
+            last_lines = self._line(b"".join(self._partial))
         self._partial = []
-        return rest + b"".join([held.written() for held in self._held])
+        return last_lines + b"".join([held_line.written() for held_line in self._held])
 
     def _line(self, line: bytes) -> bytes:
         """Take one line, and return the lines that may be sent."""
@@ -104,7 +104,7 @@ class StreamScrubber:
                     self._sent[field] = text[1 - _CLUE :]
                     return line
         self._hold(line)
-        fields = {text.field for held in self._held for text in held.texts}
+        fields = {text.field for held_line in self._held for text in held_line.texts}
         open_ends = {field: self._mask(field) for field in fields}
         return self._release(open_ends)
 
@@ -124,15 +124,15 @@ class StreamScrubber:
             How many characters at the end of the text may be the beginning of a secret.
         """
         texts: list[_Text] = []
-        for held in self._held:
-            texts += [text for text in held.texts if text.field == field]
-        sent = self._sent.get(field, "")
-        whole = sent + "".join([text.text for text in texts])
+        for held_line in self._held:
+            texts += [text for text in held_line.texts if text.field == field]
+        sent_text = self._sent.get(field, "")
+        whole = sent_text + "".join([text.text for text in texts])
         for form in plain_forms:
             start = whole.find(form)
             while start >= 0:
-                first = start - len(sent)
-                _hide(texts, first, first + len(form))
+                secret_start = start - len(sent_text)
+                _hide(texts, secret_start, secret_start + len(form))
                 start = whole.find(form, start + len(form))
         return _open_end(whole)
 
@@ -143,23 +143,23 @@ class StreamScrubber:
             open_ends: How many characters at the end of each field must be held back.
         """
         following = dict.fromkeys(open_ends, 0)
-        for held in self._held:
-            for text in held.texts:
+        for held_line in self._held:
+            for text in held_line.texts:
                 following[text.field] += len(text.text)
         released = 0
-        for held in self._held:
-            for text in held.texts:
+        for held_line in self._held:
+            for text in held_line.texts:
                 following[text.field] -= len(text.text)
-            if any(following[text.field] < open_ends[text.field] for text in held.texts):
+            if any(following[text.field] < open_ends[text.field] for text in held_line.texts):
                 break
             released += 1
         lines = self._held[:released]
         self._held = self._held[released:]
-        for held in lines:
-            for text in held.texts:
-                sent = self._sent.get(text.field, "") + text.text
-                self._sent[text.field] = sent[1 - _CLUE :]
-        return b"".join([held.written() for held in lines])
+        for held_line in lines:
+            for text in held_line.texts:
+                sent_text = self._sent.get(text.field, "") + text.text
+                self._sent[text.field] = sent_text[1 - _CLUE :]
+        return b"".join([held_line.written() for held_line in lines])
 
 
 def _hide(texts: list[_Text], start: int, end: int) -> None:
@@ -167,11 +167,11 @@ def _hide(texts: list[_Text], start: int, end: int) -> None:
     mask = MASK
     offset = 0
     for text in texts:
-        first = max(start - offset, 0)
-        last = min(end - offset, len(text.text))
-        if first < last:
+        hidden_start = max(start - offset, 0)
+        hidden_end = min(end - offset, len(text.text))
+        if hidden_start < hidden_end:
             text.shown = text.shown or list(text.text)
-            text.shown[first:last] = [mask, *[""] * (last - first - 1)]
+            text.shown[hidden_start:hidden_end] = [mask, *[""] * (hidden_end - hidden_start - 1)]
             mask = ""
         offset += len(text.text)
 

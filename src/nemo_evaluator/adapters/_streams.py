@@ -76,6 +76,7 @@ def replay(path: str, body: JsonDict, *, usage: bool) -> Iterator[bytes]:
 
 
 def _replay_response(body: JsonDict) -> Iterator[bytes]:
+    """Yield an answer of the Responses API as the events of a stream."""
     yield named_event("response.created", response={**body, "status": "in_progress", "output": []})
     for output_index, item in enumerate(body.get("output") or ()):
         yield named_event("response.output_item.added", output_index=output_index, item=item)
@@ -94,6 +95,7 @@ def _replay_response(body: JsonDict) -> Iterator[bytes]:
 
 
 def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
+    """Yield a chat or text completion as chunks: for each choice one with its content and one that ends it."""
     is_chat = path.endswith("/chat/completions")
     head: JsonDict = {key: body[key] for key in ("id", "created", "model") if key in body}
     head["object"] = "chat.completion.chunk" if is_chat else "text_completion"
@@ -105,10 +107,10 @@ def _replay_choices(path: str, body: JsonDict, usage: bool) -> Iterator[bytes]:
         else:
             content = {"text": choice.get("text", "")}
             ending = {"text": ""}
-        first = {"index": index, **content, "finish_reason": None}
-        yield encode_event({**head, "choices": [first]})
-        last = {"index": index, **ending, "finish_reason": choice.get("finish_reason")}
-        yield encode_event({**head, "choices": [last]})
+        content_choice = {"index": index, **content, "finish_reason": None}
+        yield encode_event({**head, "choices": [content_choice]})
+        final_choice = {"index": index, **ending, "finish_reason": choice.get("finish_reason")}
+        yield encode_event({**head, "choices": [final_choice]})
     if usage and body.get("usage"):
         yield encode_event({**head, "choices": [], "usage": body["usage"]})
     yield DONE

@@ -102,6 +102,7 @@ class AnswerStore:
         self._db.close()
 
     async def _write_behind(self) -> None:
+        """Write pending answers together, a short time after the first of them."""
         while not (self._closing and not self._pending):
             try:
                 await asyncio.wait_for(self._wake.wait(), _DELAY)
@@ -116,6 +117,11 @@ class AnswerStore:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    """Open the file of the store, and create its table.
+
+    Raises:
+        UsageError: The file is not a usable database.
+    """
     db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(path, timeout=10.0, isolation_level=None)

@@ -351,6 +351,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Leave the signals of the process alone."""
         yield
 
 

@@ -127,6 +127,7 @@ class _Ledger(base.Observer):
             session.fault = error
 
     def _response(self, reply: ModelReply) -> ModelResponse:
+        """Convert a reply to the response that the trajectory stores, with its cost."""
         content, reasoning, calls = texts_of(reply.body)
         tool_calls: list[ToolCallInfo] = []
         for call in calls:

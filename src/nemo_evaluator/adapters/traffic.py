@@ -75,6 +75,7 @@ class Traffic(base.Observer):
         scope.traffic(record)
 
     def _head(self, request: ModelRequest, scope: CallScope, sent: JsonDict) -> JsonDict:
+        """Build the fields that every record has."""
         number = f"{next(self._numbers):012x}"
         timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
         request_hash = hashlib.sha1(canonical(sent), usedforsecurity=False).hexdigest()
@@ -107,6 +108,7 @@ class Traffic(base.Observer):
             record["message_content"] = self._cut(content)
 
     def _add_usage(self, record: JsonDict, reply: ModelReply) -> None:
+        """Add token counts, speed and cost to a record."""
         usage = usage_of(reply.body)
         counts: dict[str, int] = {}
         for name, count in usage._asdict().items():

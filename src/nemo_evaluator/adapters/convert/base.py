@@ -58,6 +58,7 @@ class _TextTranslator(Translator):
     """Chat chunks to text-completion chunks."""
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
+        """Convert one chunk."""
         if chunk.get("error"):
             yield encode_event(chunk)
             return

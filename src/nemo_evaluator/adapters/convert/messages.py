@@ -36,6 +36,7 @@ class _MessagesTranslator(Translator):
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
+        """Convert one chunk to events of its content blocks."""
         if chunk.get("error"):
             message = error_in(chunk).get("message", "")
             yield named_event("error", error={"type": "api_error", "message": message})
@@ -57,6 +58,7 @@ class _MessagesTranslator(Translator):
             self._stop = _stop(choice["finish_reason"])
 
     def end(self) -> Iterator[bytes]:
+        """Yield the events that end the message."""
         yield from self._begin({})
         yield from self._close()
         usage = _usage(self._usage) if self._usage else {"output_tokens": 0}
@@ -65,6 +67,7 @@ class _MessagesTranslator(Translator):
         yield named_event("message_stop")
 
     def _call(self, call: JsonDict) -> Iterator[bytes]:
+        """Yield the events of a part of a tool call."""
         function = call.get("function") or {}
         block: JsonDict = {
             "type": "tool_use",

@@ -61,6 +61,7 @@ class _ResponsesTranslator(Translator):
         self._usage: Any = None
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
+        """Convert one chunk to events."""
         if chunk.get("error"):
             error = error_in(chunk)
             message = error.get("message", "")
@@ -82,6 +83,7 @@ class _ResponsesTranslator(Translator):
         self._finish = choice.get("finish_reason") or self._finish
 
     def end(self) -> Iterator[bytes]:
+        """Yield the events that complete the items and the response."""
         output: list[JsonDict] = []
         if self._text:
             text = "".join(self._text)
@@ -126,6 +128,7 @@ class _ResponsesTranslator(Translator):
         )
 
     def _add_call(self, chunk: JsonDict) -> Iterator[bytes]:
+        """Yield the events of a part of a tool call."""
         number = chunk.get("index", 0)
         function = chunk.get("function") or {}
         # The text, if there is any, is the first item.
@@ -230,6 +233,7 @@ def _add_item(messages: list[Message], item: JsonDict) -> None:
 
 
 def _content(content: Any) -> Any:
+    """Convert the content of a message: text alone, or text and images as parts."""
     if not isinstance(content, list):
         return content
     parts: list[JsonDict] = []
@@ -278,6 +282,7 @@ def _call_item(call_id: Any, name: Any, arguments: str) -> JsonDict:
 
 
 def _response(head: JsonDict, output: list[JsonDict], finish: Any, usage: Any) -> JsonDict:
+    """Build a whole response from the head of the stream, its output and its usage."""
     counts = as_dict(usage)
     prompt_tokens = counts.get("prompt_tokens") or 0
     completion_tokens = counts.get("completion_tokens") or 0

@@ -63,7 +63,7 @@ class Route:
         return Stream(self._translated(stream), closes=stream)
 
     def replayed(self, body: JsonDict) -> bytes:
-        """A whole answer of the service as the stream that the client wants."""
+        """Convert a whole answer of the service to the stream that the client requested."""
         assert self.speech is not None
         translator = self.speech.translator()
         chat = SPEECH[self.path].answer(body)
@@ -75,6 +75,7 @@ class Route:
         return b"".join(events)
 
     async def _translated(self, stream: Stream) -> AsyncIterator[bytes]:
+        """Translate a chat stream of the service to the client's protocol."""
         assert self.speech is not None
         translator = self.speech.translator()
         parser = EventParser()

@@ -68,6 +68,7 @@ class Interceptor(base.Interceptor):
         return (last_chunk,) if last_chunk is not None else ()
 
     def _correct(self, choice: JsonDict, usage: Any, cap: int) -> None:
+        """Change the finish reason of a choice that reached the token limit, and count it."""
         if not isinstance(usage, dict):
             return
         details = usage.get("completion_tokens_details")

@@ -41,6 +41,7 @@ class Interceptor(base.Interceptor):
         return self._function(tool)
 
     def _function(self, function: JsonDict) -> JsonDict:
+        """Remove and add properties in the parameters of one function."""
         parameters = function.get("parameters")
         if not isinstance(parameters, dict):
             return function

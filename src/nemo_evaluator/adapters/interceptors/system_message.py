@@ -36,8 +36,10 @@ class Interceptor(base.Interceptor):
         elif self.strategy == "prepend":
             put_messages(request, [message, *messages])
         else:
-            others = [other for other in messages if other.get("role") != "system"]
-            put_messages(request, [message, *others])
+            other_messages = [
+                chat_message for chat_message in messages if chat_message.get("role") != "system"
+            ]
+            put_messages(request, [message, *other_messages])
             # The Responses API keeps its system message here.
             request.body.pop("instructions", None)
 

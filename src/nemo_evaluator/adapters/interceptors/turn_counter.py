@@ -111,17 +111,15 @@ class Interceptor(base.Interceptor):
 
     def _reminder(self, turn: int, most: int) -> str | None:
         """The text of the reminder for a turn, if that turn gets one."""
-        left = most - turn
+        turns_left = most - turn
         if self.trigger == "periodic":
             if turn % self.interval:
                 return None
-            return (
-                f"ENVIRONMENT REMINDER: turn {turn}/{most}, {left} turns left to complete the task."
-            )
+            return f"ENVIRONMENT REMINDER: turn {turn}/{most}, {turns_left} turns left to complete the task."
         if turn >= _FINISH_AT * most:
-            return f"Turn {turn}/{most}: {left} turns remain. Give your final answer now."
+            return f"Turn {turn}/{most}: {turns_left} turns remain. Give your final answer now."
         if turn >= _WRAP_UP_AT * most:
-            return f"Turn {turn}/{most}: {left} turns remain. Begin to wrap up and prepare your final answer."
+            return f"Turn {turn}/{most}: {turns_left} turns remain. Begin to wrap up and prepare your final answer."
         return None
 
     def _remind(self, request: ModelRequest, note: str) -> None:
