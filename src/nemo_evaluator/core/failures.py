@@ -43,7 +43,7 @@ class Redo(StrEnum):
 
 
 class RowOutcome(StrEnum):
-    """What the row of a step says when it ended with a cause."""
+    """How the row of a step is stored when the step ended with a cause."""
 
     FAILED = "failed"
     ZERO = "zero"

@@ -27,19 +27,19 @@ def raise_limit() -> int:
     """
     if sys.platform == "win32":
         return _UNKNOWN
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY:
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard_limit == resource.RLIM_INFINITY:
         target = _MOST
     else:
-        target = min(_MOST, hard)
-    if soft != resource.RLIM_INFINITY and soft < target:
+        target = min(_MOST, hard_limit)
+    if soft_limit != resource.RLIM_INFINITY and soft_limit < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard_limit))
         except (OSError, ValueError):
             # A system may have a lower limit of its own (macOS has); the soft one stays as it is.
-            return soft
+            return soft_limit
         return target
-    return _MOST if soft == resource.RLIM_INFINITY else soft
+    return _MOST if soft_limit == resource.RLIM_INFINITY else soft_limit
 
 
 def is_own_fault(error: BaseException | None) -> bool:

@@ -31,7 +31,7 @@ def plain(value: Any, unknown: Callable[[Any], Any] = text_of) -> Any:
 
 
 def _plain(value: Any, unknown: Callable[[Any], Any], around: tuple[int, ...]) -> Any:
-    """The same for a value inside others; ``around`` holds the ids of those."""
+    """Convert a value inside others; ``around`` holds the ids of those."""
     if isinstance(value, str):
         return valid_text(str(value))
     if value is None or isinstance(value, bool | float):

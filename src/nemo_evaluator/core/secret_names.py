@@ -25,7 +25,7 @@ _HARMLESS: Final = re.compile(
 
 
 def looks_secret(name: str) -> bool:
-    """True when a variable, parameter or header of this name usually holds a secret."""
+    """Return whether a variable, parameter or header of this name usually holds a secret."""
     whole = _SEPARATOR.sub("_", name)
     parted = _HUMP.sub("_", whole)
     if _SECRET.search(parted) is None and _SECRET.search(whole) is None:

@@ -311,7 +311,7 @@ def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> An
 def _literal_pieces(
     text: str, path: ConfigPath, before: str, *, alone: bool
 ) -> list[tuple[str, bool]]:
-    """The same for a text without references; ``alone`` when there is no reference around it."""
+    """Split a text without references; ``alone`` when there is no reference around it."""
     if not text:
         return []
     parts = secret_parts(text, path, before)

@@ -103,8 +103,8 @@ def looks_random(text: str) -> bool:
     if _HEX.search(text):
         return True
     # One odd piece is a version or a size: `A22B`, `8x7B`, `01T12`.
-    odd = [piece for piece in _PIECES.findall(text) if not _word_like(piece)]
-    return sum(len(piece) for piece in odd) >= _SHORTEST_ODD
+    odd_pieces = [piece for piece in _PIECES.findall(text) if not _word_like(piece)]
+    return sum(len(piece) for piece in odd_pieces) >= _SHORTEST_ODD
 
 
 def _word_like(piece: str) -> bool:

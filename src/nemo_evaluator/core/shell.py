@@ -39,22 +39,22 @@ def control_character(text: str, *, lines: bool = False) -> str | None:
 
 
 def is_env_name(name: str) -> bool:
-    """Whether a shell takes a text for the name of a variable."""
+    """Return whether a shell accepts a text as the name of a variable."""
     return _ENV_NAME.fullmatch(name) is not None
 
 
 def is_flag_name(name: str) -> bool:
-    """Whether a text can be the name of a long option."""
+    """Return whether a text can be the name of a long option."""
     return _FLAG.fullmatch(name) is not None
 
 
 def is_host_name(name: str) -> bool:
-    """Whether ``ssh`` and configuration files take a text for a host, and for nothing else."""
+    """Return whether ``ssh`` and configuration files read a text as a host, and as nothing else."""
     return _HOST.fullmatch(name) is not None
 
 
 def is_user_name(name: str) -> bool:
-    """Whether ``ssh`` takes a text for a user, and for nothing else."""
+    """Return whether ``ssh`` reads a text as a user, and as nothing else."""
     return _USER.fullmatch(name) is not None
 
 

@@ -23,12 +23,12 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many steps wait for a slot."""
+        """Return how many steps wait for a slot."""
         return len(self._waiters)
 
     @property
     def idle(self) -> bool:
-        """True when nobody works: every step waits, or none is left."""
+        """Return whether no step works: every step waits, or none is left."""
         return self._free == self.size
 
     async def acquire(self) -> None:
@@ -48,7 +48,7 @@ class Slots:
             raise
 
     def release(self) -> None:
-        """Give a slot back; the longest waiter gets it."""
+        """Return a slot; the longest waiter gets it."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():

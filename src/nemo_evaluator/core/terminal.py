@@ -52,12 +52,12 @@ def harmless(text: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """Escape the same characters in a JSON text, whose meaning stays; JSON itself escapes the other controls."""
+    """Escape those characters in a JSON text, which keeps its meaning; JSON itself escapes other controls."""
     return text.translate(_ESCAPED)
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """A text on one line, cut to ``most`` characters."""
+    """Put a text on one line, cut to ``most`` characters."""
     line = " ".join(harmless(text).split())
     if most is None or len(line) <= most:
         return line
@@ -70,14 +70,14 @@ def indented(text: str, indent: str) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a line takes; wide characters take two."""
+    """Return how many columns of a terminal a line occupies; wide characters occupy two."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(char) for char in text)
 
 
 def fitted(text: str, width: int) -> str:
-    """A line, cut to a number of columns."""
+    """Cut a line to a number of columns."""
     if cells(text) <= width:
         return text
     columns = 0
@@ -138,7 +138,7 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
 
 
 def _middle(text: str, room: int) -> str:
-    """The beginning and the end: names of one family often differ at their end."""
+    """Keep the beginning and the end: names of one family often differ at their end."""
     tail = text[-(room // 2) :]
     return f"{fitted(text, room - cells(tail) - 1).removesuffix('…')}…{tail}"
 

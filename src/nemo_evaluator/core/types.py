@@ -121,7 +121,7 @@ class ErrorKind(StrEnum):
 
 @dataclass(slots=True)
 class ToolCallInfo:
-    """One tool call that a model asked for."""
+    """A tool call requested by a model."""
 
     id: str
     name: str

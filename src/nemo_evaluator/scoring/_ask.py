@@ -52,7 +52,7 @@ _plain_only: WeakSet[Client] = WeakSet()
 
 
 def client_of(clients: Mapping[str, Client], service: str) -> Client:
-    """The client of a service that a metric names."""
+    """Return the client of a service that a metric refers to."""
     try:
         return clients[service]
     except KeyError:
@@ -170,7 +170,7 @@ class Judge:
         return facts
 
     async def _reply(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
-        """The judge's reply, with retries. Raises JudgeError after the last one."""
+        """Request the judge's reply, with retries. Raises JudgeError after the last one."""
         tries = self.max_retries + 1
         for number in range(tries):
             try:
@@ -192,7 +192,7 @@ class Judge:
         ) from last_error
 
     async def _structured(self, messages: list[Message], schema: JsonDict | None) -> ModelResponse:
-        """One request, with the schema unless the server is known to refuse it."""
+        """Send one request, with the schema unless the server is known to refuse it."""
         client = self.client
         generation = {"temperature": self.temperature}
         if not {"max_tokens", "max_completion_tokens"} & client.endpoint.generation.keys():
@@ -214,7 +214,7 @@ class Judge:
 
 
 def _request_facts(reply: ModelResponse) -> JsonDict:
-    """The facts about a request that a row keeps."""
+    """Return the facts about a request that a row stores."""
     facts: JsonDict = {
         "judge_model": reply.model,
         "judge_tokens": reply.total_tokens,

@@ -48,7 +48,7 @@ _FOREIGN_GAP: Final = pattern("claims.foreign_gap")
 
 
 def claims(text: str) -> Iterator[Claim]:
-    """What the response announces as its answer, from the last announcement to the first."""
+    """Yield the announcements of an answer in a response, from the last to the first."""
     lower = lowered(text)
     places = [lower.rfind(needle) if needle in lower else -1 for needle in _NEEDLES]
     for _ in range(_MOST):
@@ -63,20 +63,20 @@ def claims(text: str) -> Iterator[Claim]:
 
 
 def lowered(text: str) -> str:
-    """Lower case with every character in its place."""
+    """Lower the case of a text, with every character at its position."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower
     # Some letters, such as İ, become two: those stay as they are.
     letters = []
     for letter in text:
-        low = letter.lower()
-        letters.append(low if len(low) == 1 else letter)
+        lowered_letter = letter.lower()
+        letters.append(lowered_letter if len(lowered_letter) == 1 else letter)
     return "".join(letters)
 
 
 def foreign_claims(text: str) -> Iterator[Claim]:
-    """The same for announcements in other languages."""
+    """Yield the announcements in other languages, from the last to the first."""
     lower = lowered(text)
     places: dict[int, int] = {}
     for announcing_word in _FOREIGN_ASCII if text.isascii() else _FOREIGN:
@@ -136,7 +136,11 @@ _WINDOW: Final = 160
 
 
 def _before(text: str, lower: str, place: int) -> tuple[int, int] | None:
-    """The subject of "... is the (final, correct) answer", or None when the words before say nothing of the kind."""
+    """Find the subject of "... is the (final, correct) answer".
+
+    Returns:
+        Where it begins and ends; None when the words before do not form such a sentence.
+    """
     words = lower[max(0, place - 48) : place].replace("*", " ").replace("_", " ").split()
     while words and words[-1] in _ADJECTIVES:
         words.pop()
@@ -175,7 +179,7 @@ def _boxed(text: str, lower: str, place: int) -> Claim | None:
 
 
 def closing(text: str, start: int) -> int | None:
-    """Where the brace closes that opened before ``start``."""
+    """Return the position of the brace that closes the one before ``start``; None when it does not close."""
     depth = 1
     for position in range(start, min(len(text), start + _LONGEST)):
         if text[position - 1] == "\\":

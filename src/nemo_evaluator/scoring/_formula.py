@@ -54,12 +54,12 @@ def is_list(text: str) -> bool:
 
 
 def is_relation(text: str) -> bool:
-    """An inequality or membership, not a value."""
+    """Return whether a formula is an inequality or membership, not a value."""
     return _RELATION.search(text) is not None
 
 
 def split_list(text: str) -> list[str]:
-    """The parts between commas that are neither inside brackets nor inside a number."""
+    """Split a text at the commas that are neither inside brackets nor inside a number."""
     parts = []
     depth = 0
     start = 0

@@ -170,9 +170,9 @@ class Letters:
             letters = list(self.patterns.single.finditer(text))
         if not letters:
             # A letter that was not offered is an answer too, and a wrong one.
-            strange = _STRANGE.fullmatch(text)
-            if strange:
-                return NamedValues((strange[1],), 0, len(text), bare=True)
+            unoffered = _STRANGE.fullmatch(text)
+            if unoffered:
+                return NamedValues((unoffered[1],), 0, len(text), bare=True)
             return None
         first_letter = letters[0]
         last_letter = letters[-1]
@@ -182,42 +182,42 @@ class Letters:
         return NamedValues(labels, last_letter.start(1), max(end, last_letter.end(1)))
 
     def _verbatim(self, text: str) -> str | None:
-        """The label of the option that equals a text: "A and B" and "B. F. Skinner" may be options."""
+        """Return the label of the one option that equals a text: "A and B" and "B. F. Skinner" may be options."""
         folded = ""
-        equal: list[str] = []
+        equal_labels: list[str] = []
         for label, option in self.options.items():
             if abs(len(option) - len(text)) >= _SLACK:
                 continue
             folded = folded or fold_option(text)
             if fold_option(option) == folded:
-                equal.append(label)
-        return equal[0] if len(equal) == 1 else None
+                equal_labels.append(label)
+        return equal_labels[0] if len(equal_labels) == 1 else None
 
     def by_text(self, text: str) -> str | None:
-        """The label of the option that a short text contains, if it is exactly one."""
+        """Return the label of the option that a short text contains, if it contains exactly one."""
         if not self.options:
             return None
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return verbatim
         normalised_text = f" {normalise(unmark(unlatex(text)))} "
-        equal: list[str] = []
-        contained: list[tuple[str, str]] = []
+        equal_labels: list[str] = []
+        contained_options: list[tuple[str, str]] = []
         for option, label in self._option_words:
             if option == normalised_text:
-                equal.append(label)
+                equal_labels.append(label)
             if option in normalised_text:
-                contained.append((option, label))
-        if len(equal) == 1:
-            return equal[0]
-        widest: list[str] = []
-        for option, label in contained:
+                contained_options.append((option, label))
+        if len(equal_labels) == 1:
+            return equal_labels[0]
+        widest_labels: list[str] = []
+        for option, label in contained_options:
             if not any(
                 option != longer_option and option in longer_option
-                for longer_option, _ in contained
+                for longer_option, _ in contained_options
             ):
-                widest.append(label)
-        return widest[0] if len(widest) == 1 else None
+                widest_labels.append(label)
+        return widest_labels[0] if len(widest_labels) == 1 else None
 
     @cached_property
     def _option_words(self) -> list[tuple[str, str]]:
@@ -230,28 +230,28 @@ class Letters:
         return option_words
 
     def masked(self, text: str) -> str:
-        """The text with each quoted option as one letter of the private use area."""
+        """Replace each quoted option in a text by one letter of the private use area."""
         if not self.options or len(text) < 2:
             return text
-        stripped: dict[str, str] = {}
+        stripped_options: dict[str, str] = {}
         for label, option in self.options.items():
-            stripped[label] = option.strip().rstrip(".")
-        folded = [option.casefold() for option in stripped.values()]
+            stripped_options[label] = option.strip().rstrip(".")
+        folded = [option.casefold() for option in stripped_options.values()]
         token_of = {label: token for token, label in reversed(self.patterns.tokens.items())}
-        lower = lowered(text)
+        lowered_text = lowered(text)
         # The longest option first, since it may contain another one.
-        for label in sorted(stripped, key=lambda label: -len(self.options[label])):
-            option = stripped[label]
+        for label in sorted(stripped_options, key=lambda label: -len(self.options[label])):
+            option = stripped_options[label]
             is_unique = folded.count(option.casefold()) == 1
             if not option or not is_unique or label not in token_of:
                 continue
             quotation = lowered(latin(prepare(option)))
-            if quotation not in lower:
+            if quotation not in lowered_text:
                 continue
             # A short option ("No", "7") is a quotation only behind its label.
             required = label.lower() if len(option) < _SHORTEST_QUOTATION else None
             text = _masked_option(text, quotation, required, token=token_of[label])
-            lower = lowered(text)
+            lowered_text = lowered(text)
         return text
 
 
@@ -273,14 +273,14 @@ def _masked_option(text: str, wanted: str, label: str | None, token: str) -> str
 
 
 def latin(text: str) -> str:
-    """The text with Latin letters in place of Cyrillic, Greek and full-width ones that look the same."""
+    """Replace Cyrillic, Greek and full-width letters by the Latin ones that look the same."""
     if text.isascii():
         return text
     return text.translate(_LOOKALIKES)
 
 
 def fold_option(text: str) -> str:
-    """The text of an option without case, LaTeX, markdown signs and extra blanks."""
+    """Return the text of an option without case, LaTeX, markdown signs and extra blanks."""
     return " ".join(latin(unlatex(text)).casefold().strip(" .*_`\"'$").split())
 
 

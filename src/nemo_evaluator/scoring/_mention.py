@@ -48,7 +48,7 @@ def _plainly(phrase: str) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
-    """A phrase, whatever signs separate its words."""
+    """Build the expression for a phrase, whatever signs separate its words."""
     plain = fold(phrase)
     article = _ARTICLE.match(plain)
     if article:
@@ -95,7 +95,7 @@ class Mentions:
         self._names = any(sign.isupper() for phrase in phrases for sign in phrase)
 
     def masked(self, text: str) -> str:
-        """The text with every phrase as one letter, and lists of candidates with a phrase as another letter."""
+        """Mask a text: every phrase becomes one letter, a list of candidates with a phrase another letter."""
         text = fold(text)
         lower = lowered(text)
         normalised_text = ""
@@ -134,27 +134,27 @@ class Mentions:
             return self._another(clause, cued)
         start = mentions[0].start()
         end = mentions[0].end()
-        before = clause[:start]
+        text_before = clause[:start]
         if self.strict and not cued:
             states = _PLAINLY_SO.search(clause, 0, start) is not None
-            if not states or self.rival_names(before):
+            if not states or self.rival_names(text_before):
                 return None
         if _in_parentheses(clause, start):
             return NamedValues((0, OTHER), start, end)
         # Joined to something else by "or", "and" or a slash.
-        joined = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
-        if joined:
+        is_joined = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
+        if is_joined:
             return NamedValues((0, OTHER), start, end)
         is_asserted = _ASSERTED.search(clause, 0, start) is not None
         if not is_asserted and cued:
-            is_asserted = not self.rival_names(before)
+            is_asserted = not self.rival_names(text_before)
         if not is_asserted and self.rival_names(clause):
             return NamedValues((0, OTHER), start, end)
         bare = not _PARTS.search(_KNOWN.sub("", clause))
         return NamedValues((0,), start, end, bare=bare)
 
     def weak(self, line: str) -> NamedValues[int] | None:
-        """The phrase of a line that consists of phrases alone."""
+        """Return the phrase of a line that consists of phrases alone; None for any other line."""
         if _PARTS.search(_KNOWN.sub("", line)):
             return None
         return self.read(line, cued=True)
@@ -164,9 +164,9 @@ class Mentions:
         return _KNOWN.match(text.lstrip(" *_`\"'“‘:>#(-\n\t$")[:1]) is not None
 
     def _another(self, clause: str, cued: bool) -> NamedValues[int] | None:
-        """A claim to something that is not a known phrase."""
-        claims = cued or _SUBJECT.search(clause) or _MAYBE.match(clause)
-        if not claims or _FILLER.fullmatch(clause) or not _PARTS.search(clause):
+        """Return OTHER when a clause claims something that is not a known phrase, else None."""
+        makes_claim = cued or _SUBJECT.search(clause) or _MAYBE.match(clause)
+        if not makes_claim or _FILLER.fullmatch(clause) or not _PARTS.search(clause):
             return None
         # Its place is not known: every mark of the clause is before it.
         return NamedValues((OTHER,), len(clause), len(clause))
@@ -202,7 +202,7 @@ _JOINED_BEFORE: Final = lazy_pattern(
 
 
 def _many(match: re.Match[str]) -> str:
-    """A list of candidates that holds a phrase; what only looks like a list ("wait, no, Paris") stays."""
+    """Mask a list of candidates that has a phrase; what only looks like a list ("wait, no, Paris") stays."""
     has_phrase = _KNOWN.search(match[0]) is not None
     if has_phrase and all(mark_of(item.strip(), "") is None for item in match[0].split(",")):
         return _MANY

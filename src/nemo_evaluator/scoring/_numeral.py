@@ -47,7 +47,7 @@ class Number:
 
     @property
     def canonical(self) -> str:
-        """The first reading: an integer, a decimal that ends, or a fraction."""
+        """Return the first reading as text: an integer, a decimal that ends, or a fraction."""
         value = self.readings[0]
         if value.denominator == 1:
             return str(value.numerator)
@@ -61,7 +61,7 @@ class Number:
 
 
 def parse_number(text: str, *, language: str | None = None) -> Number | None:
-    """The number that a short text is (a target, a cell), with or without a unit; None when there is none."""
+    """Return the number that a short text (a target, a cell) is, with or without a unit; None when it is none."""
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     match = NUMBER.search(unlatex(prepare(text)))
@@ -123,7 +123,7 @@ def _before(text: str, start: int) -> str:
 
 
 def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
-    """Fraction, power of ten, percent and words such as million applied."""
+    """Apply a fraction, a power of ten, a percent sign, or a word such as million."""
     if match["bottom"]:
         bottom = int(match["bottom"])
         if bottom:
@@ -151,7 +151,7 @@ def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
 
 
 def _values(token: str, language: str | None) -> Iterator[Value]:
-    """What a run of digits with points, commas, spaces or apostrophes may mean."""
+    """Yield the possible meanings of digits with points, commas, spaces or apostrophes."""
     token = _ungroup(token)
     commas = token.count(",")
     points = token.count(".")
@@ -235,7 +235,7 @@ _PART: Final = lazy_pattern(
 
 
 def find_words(text: str) -> tuple[str, int | Fraction] | None:
-    """The last number that is written in words, as it stands and as a number."""
+    """Find the last number that is written in words; return its text and its value."""
     last_run = max(_RUN.finditer(text), key=lambda run: run.start(), default=None)
     if last_run is None or len(last_run[0]) > _LONGEST_WORDS:
         return None
@@ -244,11 +244,11 @@ def find_words(text: str) -> tuple[str, int | Fraction] | None:
     if part is None:
         return last_run[0], value
     written = text[last_run.start() : part.end()]
-    share = Fraction(1, _PARTS[part["part"].lower()])
+    fraction = Fraction(1, _PARTS[part["part"].lower()])
     if part["and"]:
         # "three and a half"; without "and" it is "three halves".
-        return written, value + share
-    return written, value * share
+        return written, value + fraction
+    return written, value * fraction
 
 
 def _value(run: str) -> int:

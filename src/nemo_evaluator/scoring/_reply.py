@@ -67,9 +67,9 @@ def judge_grade(text: str, grades: list[str]) -> str:
     grade = normalised_texts.get("grade", "")
     if grade not in grades:
         raise JudgeError(f"`grade` is none of {', '.join(grades)}")
-    others = sorted(set(normalised_texts.values()) & set(grades) - {grade})
-    if others:
-        raise JudgeError(f"`grade` is {grade}, but another field says {', '.join(others)}")
+    other_grades = sorted(set(normalised_texts.values()) & set(grades) - {grade})
+    if other_grades:
+        raise JudgeError(f"`grade` is {grade}, but another field says {', '.join(other_grades)}")
     return grade
 
 

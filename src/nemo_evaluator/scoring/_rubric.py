@@ -66,11 +66,11 @@ class Rubric:
 
     @property
     def is_default(self) -> bool:
-        """Whether it asks for correctness, as it does when none is given."""
+        """Return whether the rubric is the default one, which asks for correctness."""
         return self.text == _DEFAULT_RUBRIC
 
     def describe(self) -> JsonDict:
-        """Everything of the rubric that may change a grade, for fingerprints."""
+        """Return all parts of the rubric that may change a grade, for fingerprints."""
         return {
             "rubric": self.text,
             "max_score": self.max_score,
@@ -79,7 +79,7 @@ class Rubric:
         }
 
     def reward(self, score: float) -> float:
-        """The place of a grade on the scale, from 0 to 1."""
+        """Return the place of a grade on the scale, from 0 to 1."""
         return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
 
     def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
@@ -132,7 +132,11 @@ class Rubric:
         return self.check(reply["score"]), str(reply.get("reasoning", ""))
 
     def check(self, value: object) -> float:
-        """A grade on the scale (0 counts as the lowest). Raises JudgeError for anything else."""
+        """Check a grade; 0 counts as the lowest.
+
+        Raises:
+            JudgeError: The value is not a grade on the scale.
+        """
         if isinstance(value, str):
             # "4/5" or "4 out of 5"
             ratio = _RATIO.fullmatch(value.strip())

@@ -138,9 +138,9 @@ def _prefix(text: str, claim: Claim) -> int:
         if last_edge >= 0:
             start = last_edge + 1
     unsure = _UNSURE.search(text, claim.place, claim.start) is not None
-    soft = ClauseMark.SOFT if unsure else 0
+    softness = ClauseMark.SOFT if unsure else 0
     if not text[start : claim.place].strip(BLANK):
-        return soft
+        return softness
     parts = clauses(text, start, claim.place)
     supposing = 0
     for clause in parts:
@@ -148,7 +148,7 @@ def _prefix(text: str, claim: Claim) -> int:
             supposing = 0
         supposing |= supposed(clause)
     last_clause = parts[-1]
-    marks = (last_clause.opener & ClauseMark.OR) | supposing | soft
+    marks = (last_clause.opener & ClauseMark.OR) | supposing | softness
     for mark in last_clause.marks:
         marks |= mark.kind
     if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
@@ -275,10 +275,10 @@ def hedge(text: str, claim: Claim) -> int:
 
 
 def committed_text(text: str, claim: Claim) -> str | None:
-    """The words of an announcement, without what the line corrects.
+    """Return the text of an announcement, without what the line corrects.
 
     Returns:
-        The words; those of the correction if the line has one; None if the announcement is denied.
+        The text; that of the correction if the line has one; None if the announcement is denied.
     """
     if _prefix(text, claim) & VOID:
         return None

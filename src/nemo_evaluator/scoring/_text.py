@@ -15,7 +15,7 @@ CONTROL: Final = lazy_pattern(
 
 
 def strip_reasoning(text: str) -> str:
-    """The text after the last reasoning block; a block that was never closed is dropped to its end."""
+    """Return the text after the last reasoning block; an unclosed block is dropped up to the end of the text."""
     if "<" not in text and "THINK]" not in text and "◁" not in text:
         return text
     closings = list(CLOSE.finditer(text))
@@ -54,7 +54,7 @@ _SIGNS: Final[dict[int, str | None]] = {
 
 
 def prepare(text: str) -> str:
-    """Reasoning off, full-width and other scripts' signs unified, hidden characters removed."""
+    """Remove reasoning and hidden characters, and replace signs of other scripts and widths by the plain ones."""
     text = strip_reasoning(text)
     if text.isascii():
         return text
@@ -123,7 +123,12 @@ def _plain_gap(match: re.Match[str]) -> str:
 
 
 def unlatex(text: str, *, boxes: bool = False) -> str:
-    """Plain text out of simple LaTeX: wrappers, gaps and fractions of plain numbers; with ``boxes`` those are kept."""
+    """Turn simple LaTeX into plain text: wrappers, gaps and fractions of plain numbers.
+
+    Args:
+        text: The text.
+        boxes: Keep boxes recognizable.
+    """
     if "\\" not in text and "{" not in text:
         return text
     if boxes:
@@ -144,7 +149,7 @@ _MARKUP: Final = pattern("text.markup")
 
 
 def unmark(text: str) -> str:
-    """Text without markdown signs (bold, italics, code, headings, bullets)."""
+    """Remove markdown signs: bold, italics, code, headings, bullets."""
     return _MARKUP.sub("", text)
 
 
@@ -154,14 +159,14 @@ _NOT_WORD: Final = lazy_pattern(r"(?<=\d)([.,])(?=\d)|(-)(?=\d)|[^\w\s]|_")
 
 
 def fold(text: str) -> str:
-    """Accents off, letters in their case."""
+    """Remove accents; letters keep their case."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _DIACRITICS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def normalise(text: str) -> str:
-    """Case, accents, articles, punctuation and spacing taken away; signs inside numbers stay (3.14 is not 314)."""
+    """Remove case, accents, articles, punctuation and extra spaces; signs inside numbers stay (3.14 is not 314)."""
     text = text.casefold()
     if not text.isascii():
         # The dotless i is what remains of an i in Turkish capitals.

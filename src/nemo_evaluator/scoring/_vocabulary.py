@@ -76,7 +76,7 @@ def _is_pattern(phrase: str) -> bool:
 
 
 def _branches(node: dict[str, Any]) -> str:
-    """The expression for a node of the trie; a key "" says that a word may end there."""
+    """Build the expression for a node of the trie; a key "" means that a phrase may end there."""
     branches = [re.escape(sign) + _branches(child) for sign, child in node.items() if sign]
     if not branches:
         return ""
@@ -103,7 +103,7 @@ _UNSPACED: Final = lazy_pattern("[\u3000-\uabff\uac00-\ud7af\uff00-\uffef]")
 
 
 def _longest(phrase: str) -> str:
-    """The longest word of a phrase that every text with the phrase holds; of a pattern, the first."""
+    """Return the longest word that every text with the phrase contains; for a pattern, the first word."""
     phrase_words: list[str] = re.findall("[a-z]+", phrase)
     if "?" in phrase:
         return phrase_words[0]
@@ -272,7 +272,7 @@ _TASK: Final = pattern("vocabulary.task")
 
 
 def cut_off(text: str) -> bool:
-    """Whether a text ends in the middle of a sentence."""
+    """Return whether a text ends in the middle of a sentence."""
     last_words = text[-40:].rstrip(" \t\n\r,:").split()
     if not last_words:
         return False
@@ -283,12 +283,12 @@ def cut_off(text: str) -> bool:
 
 
 def is_offer(sentence: str) -> bool:
-    """A closing politeness that says nothing of the answer."""
+    """Return whether a sentence is a closing politeness that does not concern the answer."""
     return _OFFER.match(sentence) is not None
 
 
 def is_task(sentence: str) -> bool:
-    """A sentence that asks or sets a task, not one that answers."""
+    """Return whether a sentence asks or sets a task, instead of answering."""
     return _TASK.match(sentence) is not None or sentence.rstrip(" *_\"'”)").endswith(("?", "？"))
 
 

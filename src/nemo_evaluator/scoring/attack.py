@@ -198,7 +198,7 @@ class _AttackedJudge:
         return trials
 
     async def _passes(self, problem: _AttackProblem, answer: str, swapped: bool) -> bool | None:
-        """Whether the judge takes an answer for right; None if it gives no verdict."""
+        """Return whether the judge accepts an answer as right; None if its reply cannot be parsed."""
         async with self._gate:
             try:
                 return await self._verdict(problem, answer, swapped)

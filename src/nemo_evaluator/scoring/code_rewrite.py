@@ -74,7 +74,7 @@ class Rewriter(ast.NodeTransformer):
         return self._definition(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        """``assert X`` becomes ``assert __nel_holds__(__nel_asks__(), X, kind)``."""
+        """Turn ``assert X`` into ``assert __nel_holds__(__nel_asks__(), X, kind, number)``."""
         kind = self._kind_of(node.test)
         number = self._number(node)
         self._is_asserting = True
@@ -85,7 +85,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
-        """A call that asserts, such as ``self.assertEqual(f(3), 9)``, is counted when it returns."""
+        """Make a call that asserts, such as ``self.assertEqual(f(3), 9)``, count when it returns."""
         call = node.value
         if isinstance(call, ast.Call) and self._asserts(call):
             return self._asserting_call(node, call)
@@ -107,7 +107,7 @@ class Rewriter(ast.NodeTransformer):
         return _at(_reporting_failure(node), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        """``raise AssertionError(...)`` is an assertion that failed, even when it is caught."""
+        """Make ``raise AssertionError(...)`` report a failed assertion, even when it is caught."""
         self.generic_visit(node)
         if isinstance(node.exc, ast.Call):
             kind: ast.expr | None = node.exc.func
@@ -118,38 +118,38 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> Any:
-        """An answer may decide which assertions are reached."""
+        """Note that an answer may decide which assertions are reached."""
         return self._branch(node, [node.test], [*node.body, *node.orelse, *self._rest_of(node)])
 
     def visit_For(self, node: ast.For) -> Any:
-        """An answer may decide how often the assertions of a loop are reached."""
+        """Note that an answer may decide how often the assertions of a loop are reached."""
         return self._branch(node, [] if _asks_for_nothing(node.iter) else [node.iter], node.body)
 
     def visit_AsyncFor(self, node: ast.AsyncFor) -> Any:
-        """The same for ``async for``."""
+        """Note that an answer may decide how often the assertions of a loop are reached."""
         return self._branch(node, [node.iter], node.body)
 
     def visit_While(self, node: ast.While) -> Any:
-        """An answer may decide how often the assertions of a loop are reached."""
+        """Note that an answer may decide how often the assertions of a loop are reached."""
         return self._branch(node, [node.test], node.body)
 
     def visit_With(self, node: ast.With) -> Any:
-        """A context may swallow what keeps its assertions from being reached."""
+        """Note that a context may swallow the exception that keeps its assertions from being reached."""
         return self._branch(node, node.body if _may_swallow(node) else [], node.body)
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
-        """The same for ``async with``."""
+        """Note that a context may swallow the exception that keeps its assertions from being reached."""
         return self._branch(node, node.body if _may_swallow(node) else [], node.body)
 
     def visit_Match(self, node: ast.Match) -> Any:
-        """An answer may decide which assertions are reached."""
+        """Note that an answer may decide which assertions are reached."""
         block: list[ast.stmt] = []
         for case in node.cases:
             block += case.body
         return self._branch(node, [node.subject], block)
 
     def _chooses(self, value: ast.expr) -> bool:
-        """``f(3) == 9 and check()``, ``list(map(check, f(3)))``: an answer decides what is called, and how often."""
+        """Return whether an answer decides what is called or how often, as in ``f(3) == 9 and check()``."""
         is_choice = any(_is_choice(part) for part in (value, *own_nodes(value)))
         if not is_choice or _asks_for_nothing(value):
             return False
@@ -168,7 +168,7 @@ class Rewriter(ast.NodeTransformer):
         return self._entering(node, numbers)
 
     def _may_lack_items(self, node: ast.Call) -> bool:
-        """``all(x > 2 for x in f(3))`` asserts nothing when the answer is empty."""
+        """Return whether ``all(x > 2 for x in f(3))`` or the like asserts nothing for an empty answer."""
         name = _name_of(node)
         if (
             name not in ("all", "any")
@@ -225,7 +225,7 @@ class Rewriter(ast.NodeTransformer):
         return []
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """``pattern.format(x)``, with a pattern that may come from the program, must not read attributes of ``x``."""
+        """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
         if self._is_asserting and self._may_lack_items(node):
             self.generic_visit(node)
             number = self._number(node)
@@ -256,7 +256,7 @@ class Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Operands of ``<`` and ``>`` that may come from the program are checked to be numbers."""
+        """Check that operands of ``<`` and ``>`` that may come from the program are numbers."""
         is_ordering = any(isinstance(operator, _ORDERING) for operator in node.ops)
         operands = [node.left, *node.comparators]
         if is_ordering and any(self._flow.level(operand, self._scope) for operand in operands):
@@ -273,11 +273,11 @@ class Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Try(self, node: ast.Try) -> Any:
-        """Each handler reports what it received."""
+        """Make each handler report which exception it received."""
         return self._try(node)
 
     def visit_TryStar(self, node: ast.TryStar) -> Any:
-        """Each handler reports what it received."""
+        """Make each handler report which exception it received."""
         return self._try(node)
 
     def _try(self, node: ast.Try | ast.TryStar) -> Any:
@@ -332,7 +332,7 @@ class Rewriter(ast.NodeTransformer):
         return self._entering(node, numbers)
 
     def _asserts(self, node: ast.Call) -> bool:
-        """A method, or an imported function, whose name says that it asserts something."""
+        """Return whether a call is of a method or an imported function whose name begins with ``assert``."""
         if isinstance(node.func, ast.Attribute):
             return node.func.attr.startswith("assert")
         if not isinstance(node.func, ast.Name) or not node.func.id.startswith("assert"):
@@ -368,7 +368,7 @@ class Rewriter(ast.NodeTransformer):
         return kind
 
     def _is_used(self) -> bool:
-        """Nothing calls a function that is neither named anywhere nor a test nor a method."""
+        """Return whether the current function can be called: a test, a method, or a function that is named."""
         scope: NameScope | None = self._scope
         while scope is not None and scope.parent is not None:
             function = scope.node

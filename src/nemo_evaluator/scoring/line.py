@@ -27,8 +27,8 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
     number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
     if pattern is not None:
         answer = _last_match(pattern, sample.response)
-        right = answer != "" and _equal(answer, target, number, sample=sample)
-        return found(answer or None, right)
+        is_right = answer != "" and _equal(answer, target, number, sample=sample)
+        return found(answer or None, is_right)
     if number is not None:
         announced = extract_number(sample.response, language=language_of(sample))
         if announced is not None:

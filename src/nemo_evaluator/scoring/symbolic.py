@@ -74,7 +74,11 @@ class _SymbolicWorker:
         self._over_limit = False
 
     def ask(self, target: str, answer: str, seconds: float) -> bool | None:
-        """The verdict; None when the CPU limit ended the comparison, or its worker, or when two workers were lost."""
+        """Compare two answers.
+
+        Returns:
+            The verdict; None when the CPU limit ended the comparison or its worker, or when two workers were lost.
+        """
         line = self._exchange(target, answer, seconds)
         if not line and not self._over_limit:
             line = self._exchange(target, answer, seconds)
@@ -88,8 +92,8 @@ class _SymbolicWorker:
             The line of its reply; empty when the worker ended.
         """
         process = self._process
-        fresh = process is None or process.poll() is not None
-        if process is None or fresh:
+        is_new = process is None or process.poll() is not None
+        if process is None or is_new:
             self.stop()
             process = self._process = subprocess.Popen(
                 [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
@@ -103,7 +107,7 @@ class _SymbolicWorker:
             )
         assert process.stdin is not None and process.stdout is not None
         # The worker limits its own CPU time; the wall clock only guards against a worker that does not come back.
-        limit = seconds * _WALL_FACTOR + (_START_SECONDS if fresh else 10.0)
+        limit = seconds * _WALL_FACTOR + (_START_SECONDS if is_new else 10.0)
         guard = threading.Timer(limit, process.kill)
         guard.daemon = True
         guard.start()
@@ -181,14 +185,16 @@ async def math(
         # A list without brackets has no order.
         values = split_list(answer.rpartition("=")[2])
         same_count = len(target_values) == len(values)
-        same = same_count and await _paired(target_values, values, workers, timeout=timeout)
-        return found(answer, same or same_spelling)
+        is_equal_list = same_count and await _paired(
+            target_values, values, workers, timeout=timeout
+        )
+        return found(answer, is_equal_list or same_spelling)
     verdict = await _equal(answer, target, workers, timeout=timeout)
     return found(None if verdict is None else answer, bool(verdict))
 
 
 async def _equal(answer: str, target: str, workers: MathPool, timeout: float) -> bool | None:
-    """Whether two values are equal: by plain comparison where that decides, else by algebra."""
+    """Return whether two values are equal: by plain comparison where that decides, else by algebra."""
     mine = _bare(answer)
     theirs = _bare(target)
     if mine == theirs:
@@ -205,7 +211,7 @@ async def _equal(answer: str, target: str, workers: MathPool, timeout: float) ->
 
 
 async def _paired(wanted: list[str], values: list[str], workers: MathPool, timeout: float) -> bool:
-    """Whether each wanted value equals a value of its own."""
+    """Return whether each wanted value equals a different one of the values."""
     unused = list(values)
     for target in wanted:
         for value in unused:
@@ -218,7 +224,7 @@ async def _paired(wanted: list[str], values: list[str], workers: MathPool, timeo
 
 
 def _bare(text: str) -> str:
-    """A formula without spacing, units and wrappers, so that equal spellings are equal texts."""
+    """Return a formula without spacing, units and wrappers, so that equal spellings are equal texts."""
     text = _WRAP.sub(r"\1", text.strip().strip("$"))
     text = _SPACES.sub("", text)
     text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")

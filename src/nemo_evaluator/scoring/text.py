@@ -32,7 +32,7 @@ _NUMERIC: Final = lazy_pattern(r"\s*-?[$€£¥]?\s*[\d.,]+\s*%?\s*")
 
 
 def targets_of(sample: ScorerInput) -> list[str]:
-    """All accepted answers: ``metadata["correct_answers"]``, else the target."""
+    """Return all accepted answers: ``metadata["correct_answers"]``, else the target."""
     accepted = sample.metadata.get("correct_answers")
     if isinstance(accepted, Iterable) and not isinstance(accepted, str):
         answers = [str(answer) for answer in accepted]
@@ -44,7 +44,7 @@ def targets_of(sample: ScorerInput) -> list[str]:
 
 
 def claimed_texts(text: str) -> Iterator[str]:
-    """The texts that a prepared response announces as its answer, the last one first, without wrappers."""
+    """Yield the texts that a prepared response announces as its answer, without wrappers, the last one first."""
     for part in tasks(text):
         for find_claims in (claims, foreign_claims):
             hedged = len(part)
@@ -70,7 +70,7 @@ def _shortened(text: str) -> Iterator[str]:
 
 
 def states(text: str, target: str) -> bool:
-    """True when a short text says the target and nothing but an explanation besides."""
+    """Return whether a short text is the target, with nothing but an explanation besides."""
     normalised_target = normalise(target)
     return any(normalise(part) == normalised_target for part in _shortened(text))
 
@@ -106,9 +106,9 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     is matched only by the number that the response gives.
     """
     if len(sample.response) <= _WHOLE:
-        short = _short_match(sample)
-        if short is not None:
-            return short
+        short_score = _short_match(sample)
+        if short_score is not None:
+            return short_score
     text = unlatex(readable(sample.response, sample.question), boxes=True)
     for passage in (sample.metadata.get("passage"), sample.metadata.get("context")):
         if isinstance(passage, str) and passage:
@@ -122,10 +122,10 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     settled = settle(reader.masked(text), reader, lambda part: _mentioned(part, reader))
     if not settled:
         return found(None, False)
-    shown = _shown(next(claimed_texts(text), None) or unmark(text))
+    shown_answer = _shown(next(claimed_texts(text), None) or unmark(text))
     if settled != (0,):
-        return found(shown, False)
-    return found(shown, True, matched=_phrase_in(text, phrases))
+        return found(shown_answer, False)
+    return found(shown_answer, True, matched=_phrase_in(text, phrases))
 
 
 def _number_match(text: str, targets: Sequence[str], language: str | None) -> Score | None:
@@ -151,7 +151,7 @@ def _phrase_in(text: str, phrases: Sequence[str]) -> str:
 
 
 def _short_match(sample: ScorerInput) -> Score | None:
-    """The verdict on a few plain words, which need no grammar; None where they do."""
+    """Judge a few plain words, which need no grammar; None when the response needs it."""
     match = _PLAIN.fullmatch(sample.response)
     if match is None:
         return None
@@ -180,19 +180,21 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if not text or declines(text[-_REGION:]):
         return None
     lines = text.split("\n")
-    alone = _lone_phrase(lines, reader)
-    if alone is not None:
-        return alone.values
+    lone_phrase = _lone_phrase(lines, reader)
+    if lone_phrase is not None:
+        return lone_phrase.values
     if cut_off(text):
         return None
     ledger: Commitments[int] = Commitments(reader)
     denied = ClauseMark.NOT | ClauseMark.REJECT
-    asserted = (clause.text for clause in clauses(text, 0, len(text)) if not clause.has(denied))
-    reader.strict = any(reader.rival_names(part, len(text)) for part in asserted)
+    asserted_texts = (
+        clause.text for clause in clauses(text, 0, len(text)) if not clause.has(denied)
+    )
+    reader.strict = any(reader.rival_names(part, len(text)) for part in asserted_texts)
     if len(text) <= _REGION:
         # A few words, or an answer that opens with the phrase, need no announcement.
-        few = len(lines) == 1 and text.count(" ") < _SHORT // 2
-        ledger.add_text(text, 0, len(text), cued=few or reader.opens(text))
+        is_brief = len(lines) == 1 and text.count(" ") < _SHORT // 2
+        ledger.add_text(text, 0, len(text), cued=is_brief or reader.opens(text))
         return ledger.values or None
     last_line = text[-_REGION:].rpartition("\n")[2]
     first_line = text[:_REGION].partition("\n")[0]
@@ -205,12 +207,12 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
 
 
 def token_f1(prediction: str, target: str) -> float:
-    """Word overlap of two texts: the harmonic mean of precision and recall."""
+    """Return the word overlap of two texts: the harmonic mean of precision and recall."""
     return word_f1(normalise(prediction), normalise(target))
 
 
 def word_f1(said: str, wanted: str) -> float:
-    """Word overlap of two normalised texts; an empty one equals only another empty one."""
+    """Return the word overlap of two normalised texts; an empty one equals only another empty one."""
     mine = said.split()
     theirs = wanted.split()
     if not mine or not theirs:

@@ -80,7 +80,7 @@ def versioned(version: str, *, inline: bool = True) -> Callable[[F], F]:
 
 
 def scorer_version(scorer: Callable[..., Any]) -> str:
-    """Identity of a scorer: its name and version, or for a user's function the digest of its source."""
+    """Return the identity of a scorer: its name and version, or the digest of its source for a user's function."""
     name = f"{getattr(scorer, '__module__', '')}.{getattr(scorer, '__qualname__', type(scorer).__qualname__)}"
     version = getattr(scorer, "version", None)
     if version is None:
@@ -97,7 +97,7 @@ def scorer_version(scorer: Callable[..., Any]) -> str:
 
 
 def _imported(scorer: Callable[..., Any]) -> list[str]:
-    """The identity of the rest of a user's file and of what it imports; none for code without a file."""
+    """Return the identity of the rest of a user's file and of its imports; empty for code without a file."""
     definition = inspect.unwrap(scorer) if inspect.isroutine(scorer) else type(scorer)
     try:
         file = inspect.getsourcefile(definition)
@@ -113,7 +113,7 @@ def _imported(scorer: Callable[..., Any]) -> list[str]:
 
 
 def found(extracted: str | None, correct: bool | float, **details: Any) -> Score:
-    """A score. Without an extracted answer it is wrong, and marked as unparsed."""
+    """Create a score. Without an extracted answer, it is wrong and marked as unparsed."""
     score: Score = {"correct": correct, "extracted": extracted, **details}
     if extracted is None:
         score["correct"] = False
