@@ -72,7 +72,10 @@ def _write(target: tarfile.TarFile, name: str, content: IO[bytes], size: int) ->
 
 
 def _copy_files(content: IO[bytes], file: IO[bytes]) -> None:
-    """Copy folders, plain files and links; leave out everything else, what lies behind a link, and the repository."""
+    """Copy folders, plain files and links.
+
+    Everything else is left out, and so are members behind a link and the repository.
+    """
     links: set[PurePosixPath] = set()
     files: set[PurePosixPath] = set()
     count = 0

@@ -32,7 +32,15 @@ class EntryCommand:
 
 
 def start_client(client: EntryCommand, fds: list[int]) -> subprocess.Popen[bytes]:
-    """Start a client in a process group of its own, with its stdin, stdout and stderr. Raises SandboxError."""
+    """Start a client in a process group of its own.
+
+    Args:
+        client: The command.
+        fds: The descriptors of its stdin, stdout and stderr.
+
+    Raises:
+        SandboxError: It could not be started.
+    """
     stdin, stdout, stderr = fds[:3]
     try:
         return subprocess.Popen(
@@ -100,7 +108,7 @@ class NodeSlot:
     _holder_log: IO[bytes] | None = None
 
     def step(self, name: str) -> list[str]:
-        """The prefix of a command that runs on the node, in a step with a name."""
+        """Return the prefix of a command that runs on the node, in a step with a name."""
         argv = ["srun", "--overlap", "--nodes=1", f"--nodelist={self.node}", "--ntasks=1"]
         if self.het_group:
             argv.append(f"--het-group={self.het_group}")
@@ -116,29 +124,37 @@ class NodeSlot:
         self._holder_log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
         fds = [subprocess.DEVNULL, self._holder_log.fileno(), self._holder_log.fileno()]
         self._holder = await asyncio.to_thread(start_client, client, fds)
-        until = time.monotonic() + _START
+        deadline = time.monotonic() + _START
         while True:
             output = self._holder_output()
             if ready in output:
                 return
             if self._holder.poll() is not None:
                 raise SandboxError(f"the container did not start: {output[-500:]}")
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise SandboxError(f"the container did not start in {_START:g} s: {output[-500:]}")
             await asyncio.sleep(0.02)
 
     def check(self) -> None:
-        """Raise SandboxError when the holding step has ended, and the sandbox with it."""
+        """Check that the holding step still runs.
+
+        Raises:
+            SandboxError: It has ended, and the sandbox with it.
+        """
         if self._holder is not None and self._holder.poll() is not None:
             raise SandboxError(f"the container on its node ended: {self._holder_output()[-500:]}")
 
     def end(self, client: subprocess.Popen[bytes]) -> None:
-        """End a step: on SIGTERM srun ends it, whatever the command does about signals."""
+        """End a step: on SIGTERM, srun ends it even if the command ignores signals."""
         client.terminate()
         self._leaving.append(client)
 
     async def settle(self) -> None:
-        """Wait until the steps of ``end`` have ended. Raises SandboxError when one does not."""
+        """Wait until the steps of ``end`` have ended.
+
+        Raises:
+            SandboxError: A step did not end in time.
+        """
         leaving = self._leaving
         self._leaving = []
         for client in leaving:
@@ -188,7 +204,11 @@ class NodeSlots:
 
     @classmethod
     def from_environment(cls, per_node: int) -> Self | None:
-        """The slots on the nodes in ``NEL_SANDBOX_NODES``, which the batch script sets; None without nodes."""
+        """Return the slots on the nodes in ``NEL_SANDBOX_NODES``, which the batch script sets.
+
+        Returns:
+            The slots; None without nodes.
+        """
         nodes = [name for name in os.environ.get("NEL_SANDBOX_NODES", "").split(",") if name]
         if nodes:
             return cls(nodes, per_node, os.environ.get("NEL_SANDBOX_HET_GROUP") or None)
@@ -196,7 +216,13 @@ class NodeSlots:
 
     @staticmethod
     def require_job() -> None:
-        """Raise SandboxError outside a job: every command would wait in the queue for an allocation of its own."""
+        """Check that this process runs inside a SLURM job.
+
+        Outside, every command would wait in the queue for an allocation of its own.
+
+        Raises:
+            SandboxError: It does not.
+        """
         if "SLURM_JOB_ID" not in os.environ:
             raise SandboxError(
                 "not inside a SLURM job",
@@ -204,16 +230,16 @@ class NodeSlots:
             )
 
     async def take(self) -> NodeSlot:
-        """Take a free slot; waits for one."""
+        """Take a free slot, waiting for one if necessary."""
         return await self._free.get()
 
     def give(self, place: NodeSlot) -> None:
-        """Give a slot back."""
+        """Return a slot."""
         self._free.put_nowait(place)
 
     @staticmethod
     def from_node(url: str) -> str:
-        """A loopback URL of the evaluator as another node reaches it."""
+        """Return a loopback URL of the evaluator as another node reaches it."""
         parts = urlsplit(url)
         if parts.hostname not in _LOOPBACK:
             return url

@@ -51,6 +51,7 @@ class ContainerSandbox(WrappedSandbox):
         """The client that runs ``argv`` inside as ``user``. No value of ``env`` may appear in its arguments."""
 
     async def _open(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Take a slot if there are slots, let the reaper watch the sandbox, and start it."""
         if self.slots is not None:
             self.place = await self.slots.take()
             self._ending.callback(self._leave, self.slots, self.place)
@@ -128,6 +129,7 @@ class ContainerSandbox(WrappedSandbox):
         return ended
 
     async def _launch(self, command: Command) -> int:
+        """Run a command through a client; returns 0, or the exit code of the client."""
         # The mark goes inside: a client that carried it would be taken for a process of the command.
         argv = ["env", f"NEL_EXEC={command.token}", *command.argv]
         client = self._client(argv, command.job.env, command.job.user)
@@ -170,8 +172,8 @@ class ContainerSandbox(WrappedSandbox):
 
 async def _settle(pump: Pump, command: Command) -> None:
     """Wait up to a second for output that arrives after the end of the client."""
-    until = time.monotonic() + 1.0
-    while not command.complete and time.monotonic() < until:
+    deadline = time.monotonic() + 1.0
+    while not command.complete and time.monotonic() < deadline:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.02):
                 return await pump.drained()

@@ -25,8 +25,8 @@ class DockerApi:
     """Calls one engine: that of ``DOCKER_HOST``, else the one at the usual socket."""
 
     def __init__(self) -> None:
-        usual = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
-        self.host = os.environ.get("DOCKER_HOST") or f"unix://{usual}"
+        default_socket = next((path for path in _DEFAULT if os.path.exists(path)), _DEFAULT[0])  # noqa: PTH110
+        self.host = os.environ.get("DOCKER_HOST") or f"unix://{default_socket}"
         parts = urlsplit(self.host)
         if parts.scheme not in ("unix", "tcp", "http"):
             raise SandboxError(

@@ -90,25 +90,26 @@ async def remove_network(api: DockerApi, name: str) -> None:
 
 def can_guard(api: DockerApi, runtime: str | None) -> bool:
     """Whether nel can set rules for containers of this engine; if not, logs the reason once."""
-    why = None
+    reason = None
     if not api.socket:
-        why = "the engine is on another machine"
+        reason = "the engine is on another machine"
     elif os.geteuid() != 0:
-        why = "nel does not run as root beside the engine"
+        reason = "nel does not run as root beside the engine"
     elif runtime == "runsc":
-        why = "gVisor has a network stack of its own"
+        reason = "gVisor has a network stack of its own"
     elif shutil.which("nsenter") is None or shutil.which("iptables-restore") is None:
-        why = "nsenter or iptables-restore is not installed"
-    if why is not None and why not in _warned:
-        _warned.add(why)
+        reason = "nsenter or iptables-restore is not installed"
+    if reason is not None and reason not in _warned:
+        _warned.add(reason)
         log.warning(
-            "containers with network bridge can reach this machine and metadata addresses: %s", why
+            "containers with network bridge can reach this machine and metadata addresses: %s",
+            reason,
         )
-    return why is None
+    return reason is None
 
 
 def guard(pid: int, address: str, allowed: Sequence[str] | None) -> None:
-    """Refuse everything but the internet to a container that runs.
+    """Block every network but the internet for a running container.
 
     Args:
         pid: The container's first process.
@@ -118,14 +119,14 @@ def guard(pid: int, address: str, allowed: Sequence[str] | None) -> None:
     Raises:
         SandboxError: The rules could not be set.
     """
-    space = Path(f"/proc/{pid}/ns/net")
+    network_namespace = Path(f"/proc/{pid}/ns/net")
     routes = Path(f"/proc/{pid}/net/fib_trie")
     if not address or not routes.exists() or address not in routes.read_text():
         hint = "run nel on the machine of the engine, not in a container beside it; or use network: none"
         raise SandboxError("cannot find the network of a container in order to guard it", hint=hint)
-    _restore(space, "iptables-restore", rules(allowed or ()))
+    _restore(network_namespace, "iptables-restore", rules(allowed or ()))
     if shutil.which("ip6tables-restore") is not None and Path("/proc/net/if_inet6").exists():
-        _restore(space, "ip6tables-restore", _rules_of_6())
+        _restore(network_namespace, "ip6tables-restore", _rules_of_6())
 
 
 def rules(allowed: Sequence[str] = ()) -> str:

@@ -196,12 +196,14 @@ def listen_in(pid: int) -> tuple[int, int]:
     Raises:
         SandboxError: The network cannot be entered.
     """
-    ours, theirs = wire.pair()
-    argv = jail.command("listen", str(theirs.fileno()), str(pid))
-    with ours, theirs:
-        process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        theirs.close()
-        message = wire.receive(ours)
+    own_socket, helper_socket = wire.pair()
+    argv = jail.command("listen", str(helper_socket.fileno()), str(pid))
+    with own_socket, helper_socket:
+        process = subprocess.Popen(
+            argv, pass_fds=[helper_socket.fileno()], stdin=subprocess.DEVNULL
+        )
+        helper_socket.close()
+        message = wire.receive(own_socket)
         process.wait()
     return listening(message or ({"error": "no answer"}, []))
 

@@ -48,7 +48,14 @@ class WardenConnection:
         self._loop.add_reader(sock.fileno(), self._read)
 
     def ask(self, message: dict[str, Any], fds: list[int]) -> asyncio.Future[Answer]:
-        """Send a request; the future holds its answer and descriptors. Raises SandboxError when the warden is gone."""
+        """Send a request.
+
+        Returns:
+            A future of its answer and descriptors.
+
+        Raises:
+            SandboxError: The warden is gone.
+        """
         self._number += 1
         future = self._waiting[self._number] = self._loop.create_future()
         try:
@@ -117,7 +124,11 @@ class KeeperClient:
         self.folder = Path()
 
     async def start(self) -> None:
-        """Start the keeper process unless it runs. Raises SandboxError when it does not start."""
+        """Start the keeper process unless it runs.
+
+        Raises:
+            SandboxError: It did not start.
+        """
         async with self._lock:
             if self._sock is None:
                 await asyncio.to_thread(self._launch)

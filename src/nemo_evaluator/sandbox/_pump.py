@@ -26,9 +26,9 @@ class Capped:
     def add(self, data: bytes) -> None:
         """Add more of the stream."""
         self._total += len(data)
-        free = self._head_cap - len(self._head)
-        self._head += data[:free]
-        self._tail += data[free:]
+        head_room = self._head_cap - len(self._head)
+        self._head += data[:head_room]
+        self._tail += data[head_room:]
         excess = max(0, len(self._tail) - self._tail_cap)
         del self._tail[:excess]
 

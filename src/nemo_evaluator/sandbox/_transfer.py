@@ -179,18 +179,18 @@ def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> N
         name: The name of a single file inside; None: the source is a folder.
         archive: Where to write.
     """
-    sums: list[str] = []
+    digest_lines: list[str] = []
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         if isinstance(source, bytes):
-            _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums=sums)
+            _add(tar, tarfile.TarInfo(name or ""), io.BytesIO(source), sums=digest_lines)
         elif name is not None:
-            _add_path(tar, Path(source), name, sums=sums, is_single=True)
+            _add_path(tar, Path(source), name, sums=digest_lines, is_single=True)
         else:
             root = Path(source)
             for path in sorted(root.rglob("*")):
                 inside = path.relative_to(root).as_posix()
-                _add_path(tar, path, inside, sums=sums, is_single=False)
-        text = "".join(sums).encode("utf-8", "surrogateescape")
+                _add_path(tar, path, inside, sums=digest_lines, is_single=False)
+        text = "".join(digest_lines).encode("utf-8", "surrogateescape")
         _add(tar, tarfile.TarInfo(_SUMS), io.BytesIO(text), sums=[])
 
 
@@ -238,8 +238,8 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
         if first in (".", "./"):
             _merge(staging, target)
         elif count == 1 and os.path.lexists(staging / first):
-            final = target / first if target.is_dir() else target
-            (staging / first).replace(final)
+            destination = target / first if target.is_dir() else target
+            (staging / first).replace(destination)
         else:
             raise tarfile.TarError("the archive does not hold the requested file")
     finally:
@@ -335,9 +335,9 @@ def _stays_inside(folder: PurePosixPath, target: str) -> bool:
         return False
     # Ups only at the start, where the folders are real: after a name they could lead through another link.
     parts = PurePosixPath(target).parts
-    ups = len([part for part in parts if part == ".."])
-    all_at_start = parts[:ups] == ("..",) * ups
-    return all_at_start and ups <= len(folder.parts)
+    up_count = len([part for part in parts if part == ".."])
+    all_at_start = parts[:up_count] == ("..",) * up_count
+    return all_at_start and up_count <= len(folder.parts)
 
 
 def _merge(staging: Path, target: Path) -> None:
@@ -346,14 +346,14 @@ def _merge(staging: Path, target: Path) -> None:
         raise OSError(f"{target} is not a folder")
     target.mkdir(exist_ok=True)
     for path in staging.iterdir():
-        final = target / path.name
-        replaces_folder = _is_real_folder(final)
+        destination = target / path.name
+        replaces_folder = _is_real_folder(destination)
         if replaces_folder and _is_real_folder(path):
-            _merge(path, final)
+            _merge(path, destination)
             continue
         if replaces_folder:
-            shutil.rmtree(final)
-        path.replace(final)
+            shutil.rmtree(destination)
+        path.replace(destination)
 
 
 def _is_real_folder(path: Path) -> bool:

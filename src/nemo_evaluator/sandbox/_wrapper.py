@@ -211,11 +211,11 @@ class Command:
         numbers = text.split()
         if len(numbers) != _REPORT_NUMBERS or not all(number.isdigit() for number in numbers):
             return None
-        code, oom_kills, left_behind, tag = map(int, numbers)
-        value = (code * _ROOM + oom_kills) * _ROOM + left_behind
+        exit_code, oom_kills, left_behind, tag = map(int, numbers)
+        value = (exit_code * _ROOM + oom_kills) * _ROOM + left_behind
         if (self._factor * value + self._offset) % _PRIME != tag:
             return None
-        return WrapperReport(code, oom_kills, left_behind)
+        return WrapperReport(exit_code, oom_kills, left_behind)
 
     def _safe_size(self, held: bytes) -> int:
         """How many bytes cannot be part of an end marker that comes in two pieces."""

@@ -57,7 +57,11 @@ class ImageStore:
         return True
 
     async def ensure(self, image: str) -> None:
-        """Pull the image unless the engine has it. Raises SandboxError when that fails."""
+        """Pull the image unless the engine has it.
+
+        Raises:
+            SandboxError: That failed.
+        """
         if await self.has(image):
             return
         await self.prune()
@@ -66,7 +70,11 @@ class ImageStore:
         await self._note_new(image, f"{image} was pulled, but the engine does not have it")
 
     async def build(self, image: str, folder: Path) -> None:
-        """Build an image from a folder with a Dockerfile, unless the engine has it. Raises SandboxError on failure."""
+        """Build an image from a folder with a Dockerfile, unless the engine has it.
+
+        Raises:
+            SandboxError: That failed.
+        """
         if await self.has(image):
             return
         context = io.BytesIO()
@@ -78,20 +86,24 @@ class ImageStore:
         await self._note_new(image, f"the build of {image} ended without an image")
 
     async def _note_new(self, image: str, problem: str) -> None:
-        """Note an image of ours, which nel may remove later. Raises SandboxError when the engine does not have it."""
+        """Note an image that nel pulled or built, and may remove later.
+
+        Raises:
+            SandboxError: The engine does not have it.
+        """
         if not await self.has(image):
             raise SandboxError(f"docker: {problem}")
         self._used[image] = 0.0
         self.used(image)
 
     def used(self, image: str) -> None:
-        """Note that an image of ours is in use."""
+        """Note the time of use of an image that nel pulled or built."""
         if image in self._used:
             self._used[image] = time.time()
             write_json(self._file, self._used)
 
     async def prune(self) -> list[str]:
-        """Remove images of ours until enough disk space is free; the engine keeps those in use.
+        """Remove images that nel pulled or built until enough disk space is free; the engine keeps those in use.
 
         Returns:
             The removed images.

@@ -133,7 +133,7 @@ def _is_orphan(record: dict[str, Any]) -> bool:
 
 def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
     """Remove a sandbox by the command in its record; True when it no longer exists."""
-    ended = subprocess.run(
+    completed = subprocess.run(
         record["argv"],
         env={**os.environ, **record["env"]},
         capture_output=True,
@@ -141,10 +141,10 @@ def _remove_watched(file: Path, record: dict[str, Any]) -> bool:
         timeout=120,
         check=False,
     )
-    gone = ended.returncode == 0 or any(message in ended.stderr for message in _GONE)
-    if gone:
+    is_removed = completed.returncode == 0 or any(message in completed.stderr for message in _GONE)
+    if is_removed:
         file.unlink(missing_ok=True)
-    return gone
+    return is_removed
 
 
 def _remove_local(file: Path, record: dict[str, Any]) -> bool:
@@ -156,11 +156,11 @@ def _remove_local(file: Path, record: dict[str, Any]) -> bool:
     group.kill()
     if not record["groups"] and process_name(record["pid"]) == "nel-warden":
         os.kill(record["pid"], signal.SIGKILL)
-    gone = group.remove()
-    if gone:
+    is_removed = group.remove()
+    if is_removed:
         file.unlink(missing_ok=True)
         _remove_folder(file.parent)
-    return gone
+    return is_removed
 
 
 def _remove_folder(folder: Path) -> None:
@@ -172,11 +172,11 @@ async def _docker() -> list[ExistingSandbox]:
     """The containers of the docker engine, and the networks whose container is gone."""
     try:
         async with aclosing(DockerApi()) as api:
-            owned = {"label": ["nel.owner"]}
+            owner_filter = {"label": ["nel.owner"]}
             containers = await api.call(
-                "GET", "/containers/json", all=True, filters=owned, timeout=10
+                "GET", "/containers/json", all=True, filters=owner_filter, timeout=10
             )
-            networks = await api.call("GET", "/networks", filters=owned, timeout=10)
+            networks = await api.call("GET", "/networks", filters=owner_filter, timeout=10)
     except SandboxError:
         # Without an engine there are no containers either.
         return []

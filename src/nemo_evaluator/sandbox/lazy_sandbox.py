@@ -108,10 +108,10 @@ class LazySandbox:
     async def stop(self) -> None:
         """Stop the sandbox; later use is an error."""
         self._closed = True
-        real = self._real
+        started_sandbox = self._real
         self._real = None
-        if real is not None:
-            await self._manager.release(real)
+        if started_sandbox is not None:
+            await self._manager.release(started_sandbox)
 
     def resolve_outside_endpoint(self, url: str) -> str:
         """The address of a host URL inside; known once the sandbox runs."""
@@ -130,14 +130,14 @@ class LazySandbox:
         async with self._lock:
             self._check()
             if self._real is None:
-                real = await self._manager.acquire(self.spec, self._outside_endpoints)
+                new_sandbox = await self._manager.acquire(self.spec, self._outside_endpoints)
                 try:
                     if self._after_start is not None:
-                        await self._after_start(real)
+                        await self._after_start(new_sandbox)
                 except BaseException:
-                    await self._manager.release(real)
+                    await self._manager.release(new_sandbox)
                     raise
-                self._real = real
+                self._real = new_sandbox
             if not self._real.is_running:
                 raise SandboxError(
                     "the sandbox has ended", hint="it lived longer than the timeout of its config"
@@ -199,11 +199,11 @@ class VerifierSandbox(LazySandbox):
         """
         async with self._lock:
             self._check()
-            used = self._real
+            old_sandbox = self._real
             self._real = None
             self._wants_work = with_work
-        if used is not None:
-            await self._manager.release(used)
+        if old_sandbox is not None:
+            await self._manager.release(old_sandbox)
 
     async def add_work(self) -> None:
         """Bring the agent's work into a sandbox that was started without it."""

@@ -202,7 +202,13 @@ class StatelessSession(AttemptSandboxes):
             await self._blame(failure)
 
     async def _blame(self, failure: SandboxError | BudgetError) -> NoReturn:
-        """Raise for work that could not be carried: TamperError if an untouched workspace can be, else the failure."""
+        """Raise the error for work that could not be carried.
+
+        Raises:
+            TamperError: An untouched workspace can be carried.
+            SandboxError: An untouched workspace cannot be carried either.
+            BudgetError: The work is too large, and an untouched workspace cannot be carried either.
+        """
         if self._is_control:
             raise failure
         # The limit of concurrent sandboxes may allow no more than this session holds.

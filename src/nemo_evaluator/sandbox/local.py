@@ -156,17 +156,17 @@ class LocalSandbox(Backend):
     async def _is_idle_after(self, pidfd: int) -> bool:
         """Wait until a process namespace has ended; True when only nel's own processes are left in the sandbox."""
         loop = asyncio.get_running_loop()
-        gone: asyncio.Future[None] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()
 
         def note() -> None:
             loop.remove_reader(pidfd)
-            gone.set_result(None)
+            ended.set_result(None)
 
         # An init ends only after all processes of its namespace.
         loop.add_reader(pidfd, note)
         try:
             async with asyncio.timeout(_DYING):
-                await gone
+                await ended
         except TimeoutError:
             loop.remove_reader(pidfd)
             return False
@@ -205,10 +205,10 @@ class LocalSandbox(Backend):
         """Wait for the report. The command's init enforces the deadline, and a kill from here is the second line."""
         # An init with background processes kills late commands itself; killing it would end all of them. On a busy
         # machine it may need time.
-        slack = 10.0 if job.background else 0.05
+        extra_seconds = 10.0 if job.background else 0.05
         report = dict[str, Any]()
         try:
-            async with asyncio.timeout(job.timeout + slack):
+            async with asyncio.timeout(job.timeout + extra_seconds):
                 await pump.reported()
                 if not job.background:
                     await pump.drained()

@@ -139,7 +139,7 @@ class SandboxManager:
     async def acquire(
         self, spec: SandboxSpec, outside_endpoints: Sequence[OutsideEndpoint] = ()
     ) -> Sandbox:
-        """Start a sandbox for one session; waits while as many run as the config allows.
+        """Start a sandbox for one session, waiting while the maximum of the config runs.
 
         Args:
             spec: The sandbox that the problem asks for.

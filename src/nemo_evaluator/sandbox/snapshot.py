@@ -139,7 +139,14 @@ def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
 
 
 def copy_entries(source: Path, target: Path, paths: Collection[str], below: str = "") -> None:
-    """Write an archive with some entries of another. With ``below``, a folder, names count from there."""
+    """Write an archive with some entries of another.
+
+    Args:
+        source: The other archive.
+        target: The archive to write.
+        paths: The entries to copy.
+        below: A folder that becomes the root of the new archive.
+    """
     selected_paths = set(paths)
     with (
         tarfile.open(source, mode="r:", tarinfo=Header) as tar,
