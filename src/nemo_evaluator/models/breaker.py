@@ -106,13 +106,13 @@ class Breaker:
         """Whether the failures so far mean that the server is down."""
         self._failed_requests.add(request)
         if connected:
-            lasting = now - self._since >= _LASTING
-            down = lasting and len(self._failed_requests) >= _UNANSWERED
+            is_lasting = now - self._since >= _LASTING
+            is_down = is_lasting and len(self._failed_requests) >= _UNANSWERED
         else:
-            down = self.streak >= _UNCONNECTED
-        if down:
+            is_down = self.streak >= _UNCONNECTED
+        if is_down:
             self._failed_requests.clear()
-        return down
+        return is_down
 
     def _patience(self, endpoint: Endpoint, *, connected: bool) -> float:
         """How many seconds the server may be down."""

@@ -132,14 +132,14 @@ class Budget:
                 max(self._usd.recent, default=0.0),
                 max(self._tokens.recent, default=0.0),
             )
-            short = self._short(cost, known=guess is not None)
-            if short is None:
+            exceeded_limit = self._short(cost, known=guess is not None)
+            if exceeded_limit is None:
                 self._requests.reserved += 1
                 self._usd.reserved += cost[0]
                 self._tokens.reserved += cost[1]
                 return cost
             if not self._requests.reserved:
-                raise self.end(short)
+                raise self.end(exceeded_limit)
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter

@@ -117,9 +117,11 @@ def _as_text(value: Any) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the server asks us to wait: Retry-After in both forms, or the common reset headers.
+    """Read how many seconds the server asks clients to wait: Retry-After in both forms, or the usual reset headers.
 
-    Never negative and never NaN, but it may be infinite: the caller must limit it.
+    Returns:
+        The seconds, never negative and never NaN, but maybe infinite: the caller must limit them. None without a
+        header.
     """
     milliseconds = headers.get("retry-after-ms")
     if milliseconds is not None:
@@ -176,7 +178,7 @@ def _reset(text: str | None) -> float | None:
         if number > 1e9:
             return max(0.0, number - time.time())
         return number
-    units = _UNIT.findall(text[:_LONGEST_DATE])
-    if not units:
+    durations = _UNIT.findall(text[:_LONGEST_DATE])
+    if not durations:
         return None
-    return sum(float(count) * _SECONDS[unit] for count, unit in units)
+    return sum(float(count) * _SECONDS[unit] for count, unit in durations)

@@ -112,7 +112,7 @@ class Limiter:
         self.leave(sent_at, now)
 
     def leave_cancelled(self) -> None:
-        """A request was cancelled, which says nothing about the server."""
+        """Count a cancelled request, which indicates nothing about the server."""
         self.in_flight -= 1
         if self._one_by_one:
             self._paused_until = 0.0

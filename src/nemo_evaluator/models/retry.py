@@ -27,7 +27,7 @@ class RetryConfig:
         return POLICY[error.cause].retry
 
     def delay(self, error: BoundaryError, attempt: int) -> float:
-        """Seconds to wait after try number ``attempt``; what the server asked for is a floor."""
+        """Return the seconds to wait after try number ``attempt``; at least as long as the server requested."""
         wait = min(self.base_delay * 2.0 ** (attempt - 1), self.max_delay)
         if self.jitter:
             wait *= random.uniform(0.5, 1.5)

@@ -133,22 +133,22 @@ class Transport:
             OutageError: The server has been down for too long, or has stopped for good.
         """
         cause = failed.__cause__
-        wire = cause if isinstance(cause, WireError) else None
-        if wire is not None and wire.own:
+        wire_error = cause if isinstance(cause, WireError) else None
+        if wire_error is not None and wire_error.own:
             # The failure is on this side and says nothing about the server.
             return False
-        if wire is None and (failed.status is None or failed.status < 500):
+        if wire_error is None and (failed.status is None or failed.status < 500):
             breaker.alive()
             return False
         on_status = self.endpoint.retry.retry_on_status
         if failed.status is not None and on_status is not None and failed.status not in on_status:
             return False
-        lost = self.endpoint.lost() if self.endpoint.lost is not None else None
-        if lost:
+        loss_reason = self.endpoint.lost() if self.endpoint.lost is not None else None
+        if loss_reason:
             self.stats.failures += 1
             hint = "fix it, then run the same command with --resume"
-            raise OutageError(f"{self.endpoint.name}: {lost}", hint=hint)
-        connected = wire is None or wire.connected
+            raise OutageError(f"{self.endpoint.name}: {loss_reason}", hint=hint)
+        connected = wire_error is None or wire_error.connected
         try:
             breaker.failed(id(request), failed, self.endpoint, connected=connected)
         except OutageError:
@@ -211,7 +211,7 @@ class Transport:
                 await asyncio.sleep(self.endpoint.retry.delay(failed, attempt))
 
     async def _once(self, request: ModelRequest, data: bytes, limiter: Limiter) -> ModelReply:
-        """One attempt: one exchange, whose outcome the limiter gets."""
+        """Send the request once, and report the outcome to the limiter."""
         sent_at = monotonic()
         try:
             scope = request.scope
@@ -294,8 +294,8 @@ class Transport:
             flaw = "with JSON that is not an object"
         except orjson.JSONDecodeError:
             body = None
-            shown = raw[:80].decode("utf-8", "replace")
-            flaw = f"without JSON ({answer.content_type}, {len(raw)} bytes): {shown!r}"
+            excerpt = raw[:80].decode("utf-8", "replace")
+            flaw = f"without JSON ({answer.content_type}, {len(raw)} bytes): {excerpt!r}"
         if isinstance(body, dict):
             reply.body = body
             flaw = flaw_of(path, body) if status < 400 else None

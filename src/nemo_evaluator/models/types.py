@@ -80,7 +80,7 @@ class ModelRequest:
 
     @property
     def stream(self) -> bool:
-        """Whether the request asks for a stream of events."""
+        """Return whether the request asks for a stream of events."""
         return self.body.get("stream") is True
 
     @property
@@ -132,7 +132,7 @@ class Stream:
             raise
 
     async def aclose(self) -> None:
-        """Leave the stream, and close what it reads from."""
+        """Leave the stream, and close its source."""
         for inner in (self._source, self._closes):
             close = getattr(inner, "aclose", None)
             if close is not None:

@@ -71,7 +71,7 @@ N = TypeVar("N", int, float)
 
 
 def _sum(values: Iterable[N | None]) -> N | None:
-    """The sum of the known values; None if none is known."""
+    """Return the sum of the values that are not None; None if there are none."""
     known_values = [value for value in values if value is not None]
     if not known_values:
         return None
@@ -79,7 +79,7 @@ def _sum(values: Iterable[N | None]) -> N | None:
 
 
 def _first(values: Any, *names: str) -> int | None:
-    """The first of some fields that holds a count."""
+    """Return the first of some fields that contains a count."""
     if not isinstance(values, dict):
         return None
     for name in names:

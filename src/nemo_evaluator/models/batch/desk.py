@@ -277,10 +277,10 @@ class Desk:
             if standing.end:
                 return standing
             wave.looked = True
-            late = monotonic() - wave.began > self._settings.max_wait
+            is_late = monotonic() - wave.began > self._settings.max_wait
             if not wave.asked_at:
-                if late or self._interrupted():
-                    wave.overdue = late
+                if is_late or self._interrupted():
+                    wave.overdue = is_late
                     await self._cancel(wave)
             elif monotonic() - wave.asked_at > self._waits.first_byte:
                 raise self._stuck(wave)

@@ -39,7 +39,7 @@ MARK: Final = "-"
 
 
 class State(StrEnum):
-    """How far a batch is known to have got; ``-ing`` is an intention."""
+    """The last known state of a batch; ``-ing`` is an intention."""
 
     PREPARED = "prepared"
     UPLOADING = "uploading"
@@ -58,7 +58,7 @@ class State(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Wave:
-    """One batch: the ids of its requests, and everything known about it."""
+    """One batch: the ids of its requests, and all known facts about it."""
 
     nonce: str
     ids: list[str]

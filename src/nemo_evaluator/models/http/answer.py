@@ -82,9 +82,9 @@ class Duplicates:
         """
         if self.usual or answer.status >= 400:
             return False
-        took = answer.last_byte_at - answer.sent_at
-        if took > self._slowest:
-            self._slowest = took
+        duration = answer.last_byte_at - answer.sent_at
+        if duration > self._slowest:
+            self._slowest = duration
         body = answer.body
         sample = body if len(body) <= _SAMPLE else body[: _SAMPLE // 2] + body[-_SAMPLE // 2 :]
         key = hash(sample)

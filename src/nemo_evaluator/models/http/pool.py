@@ -95,7 +95,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         context = _tls_context() if self._tls else None
         connection = Connection(self, loop)
-        where = f"{self._host}:{self._port}"
+        server_address = f"{self._host}:{self._port}"
         try:
             async with asyncio.timeout(bound):
                 if self._proxy is None:
@@ -109,11 +109,11 @@ class ConnectionPool:
                         self._proxy, self._host, self._port, protocol=connection, context=context
                     )
         except TimeoutError as error:
-            target = f"through the proxy {self._proxy}" if self._proxy else f"to {where}"
+            target = f"through the proxy {self._proxy}" if self._proxy else f"to {server_address}"
             text = f"no connection {target} within {bound:g} s (timeouts.connect)"
             raise WireError(text, connected=False) from error
         except OSError as error:
-            text = f"no connection: {error.strerror or error} ({where})"
+            text = f"no connection: {error.strerror or error} ({server_address})"
             raise WireError(text, connected=False, own=is_own_fault(error)) from error
         self._all.add(connection)
         return connection

@@ -34,12 +34,12 @@ class EventParser:
     def feed(self, data: bytes) -> list[JsonDict]:
         """The objects that ``data`` completes."""
         lines = data.split(b"\n")
-        last = lines.pop()
+        incomplete_line = lines.pop()
         if lines and self._rest:
             lines[0] = b"".join((*self._rest, lines[0]))
             self._rest.clear()
-        if last:
-            self._rest.append(last)
+        if incomplete_line:
+            self._rest.append(incomplete_line)
         objects: list[JsonDict] = []
         for line in lines:
             if line.startswith(b"data:"):
@@ -66,7 +66,7 @@ class EventParser:
         self._event += data
 
     def _value(self) -> JsonDict | None:
-        """The object of the complete event, if it holds one."""
+        """Return the object of the complete event, if it contains one."""
         data = self._event
         self._event = b""
         if data == DONE:
