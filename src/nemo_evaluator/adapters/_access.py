@@ -105,7 +105,7 @@ class Access:
 
 
 def split_path(path: str) -> tuple[str | None, str]:
-    """The session that a path names, if any, and the path without session and version."""
+    """Return the session in a path, if any, and the path without session and version."""
     session: str | None = None
     unversioned_path: str | None = path
     match = _SESSION.fullmatch(path)

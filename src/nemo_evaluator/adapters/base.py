@@ -100,7 +100,7 @@ class Observer(Interceptor):
 
 
 def make_audible() -> None:
-    """Show the log of the stages on stderr, unless the program has configured its own logging."""
+    """Print the log of the stages to stderr, unless the program has configured its own logging."""
     if not log.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(CleanFormatter("%(asctime)s %(message)s", "%H:%M:%S"))

@@ -33,11 +33,14 @@ class SlowBodyError(Exception):
 
 
 def refusal(headers: RawHeaders, names: Collection[str] | None) -> tuple[int, str] | None:
-    """The status and the reason if a request is refused; None if it is answered.
+    """Decide whether a request is refused.
 
     Args:
         headers: The headers of the request, names in lower case.
         names: The host names that are answered; None for servers that require a key from every caller.
+
+    Returns:
+        The status and the reason of the refusal; None if the request is answered.
     """
     hosts = _values(headers, b"host")
     if len(hosts) > 1 or (names is not None and not hosts):

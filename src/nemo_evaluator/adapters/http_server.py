@@ -48,7 +48,7 @@ _LINGER_BYTES: Final = 2**20
 
 
 def ended() -> asyncio.Event:
-    """An event that is set when the process gets SIGINT (Ctrl-C) or SIGTERM."""
+    """Return an event that is set when the process gets SIGINT (Ctrl-C) or SIGTERM."""
     event = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, event.set)
@@ -191,9 +191,9 @@ class BoundedConnection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         if self.cycle is not None and not self.cycle.response_complete:
-            leave: Any = self.cycle.scope.get(LEAVE)
-            if leave is not None:
-                leave()
+            on_leave: Any = self.cycle.scope.get(LEAVE)
+            if on_leave is not None:
+                on_leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -375,11 +375,14 @@ def check_host(host: str) -> None:
 
 
 async def read_body(receive: Receive, hold: Callable[[int], None] | None = None) -> bytes | None:
-    """The body of a request; None if it is too large.
+    """Read the body of a request.
 
     Args:
         receive: Returns the next part.
         hold: Called with the size of each part; it may raise.
+
+    Returns:
+        The body; None if it is too large.
     """
     parts: list[bytes] = []
     size = 0

@@ -48,7 +48,7 @@ def open_client(endpoint: Endpoint) -> Client:
 
 
 def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[Interceptor]:
-    """The stages of an endpoint: those its service names, those that its settings imply, and further ones."""
+    """Return the stages of an endpoint: those of its service, those that its settings imply, and further ones."""
     specs = [spec for spec in endpoint.stages if spec.name != "endpoint"]
     stages = [build_stage(spec, endpoint.base_dir) for spec in specs]
     names = {spec.name for spec in specs}

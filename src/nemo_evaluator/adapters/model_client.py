@@ -54,6 +54,7 @@ class ModelClient:
     protocol: str = "chat_completions"
 
     def __post_init__(self) -> None:
+        """Create the client that sends the requests."""
         settings: dict[str, Any] = {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,

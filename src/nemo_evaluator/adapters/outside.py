@@ -42,9 +42,11 @@ class AgentSession:
     @property
     def broken(self) -> TransportError | None:
         """Why the agent's last connection to the model did not leave its sandbox; None if it did."""
-        why = why_broken(self.access.url)
-        if why:
-            return TransportError(f"the agent's connection to the model broke on this side: {why}")
+        reason = why_broken(self.access.url)
+        if reason:
+            return TransportError(
+                f"the agent's connection to the model broke on this side: {reason}"
+            )
         return None
 
     @property

@@ -45,16 +45,16 @@ class Pipeline:
         reply: ModelReply | None = None
         for stage, on_request in self._on_request:
             try:
-                early = on_request(request)
-                if early is not None and not isinstance(early, ModelReply):
-                    early = await early
+                early_reply = on_request(request)
+                if early_reply is not None and not isinstance(early_reply, ModelReply):
+                    early_reply = await early_reply
             except Exception as error:
                 if not stage.best_effort:
                     raise
                 _log_failure(stage, error)
                 continue
-            if early is not None:
-                reply = early
+            if early_reply is not None:
+                reply = early_reply
                 break
         if reply is None:
             try:
@@ -69,16 +69,16 @@ class Pipeline:
             return reply
         for stage, on_reply in self._on_reply:
             try:
-                changed = on_reply(request, reply)
-                if changed is not None and not isinstance(changed, ModelReply):
-                    changed = await changed
+                changed_reply = on_reply(request, reply)
+                if changed_reply is not None and not isinstance(changed_reply, ModelReply):
+                    changed_reply = await changed_reply
             except Exception as error:
                 if not stage.best_effort:
                     raise
                 _log_failure(stage, error)
                 continue
-            if changed is not None:
-                reply = changed
+            if changed_reply is not None:
+                reply = changed_reply
         return reply
 
     def stats(self) -> JsonDict:

@@ -122,7 +122,7 @@ class Proxy(HttpServer):
         return f"{self.root}/s/{scope.session}/v1"
 
     def key_of(self, session: str) -> Secret:
-        """The key of a session: it opens that session and no other, whatever path or header it is sent with."""
+        """Return the key of a session, which opens that session and no other, with any path or header."""
         return Secret(self._access.key_of(session))
 
     def forget(self, session: str) -> None:
@@ -200,10 +200,10 @@ class Proxy(HttpServer):
 
     @contextmanager
     def _held(self, holder: Holder) -> Iterator[Callable[[int], None]]:
-        """Give back the memory for the bodies of a request once it is answered.
+        """Account for the memory of a request's bodies, and release it once the request is answered.
 
         Yields:
-            A function that holds more bytes. It raises Refused when too many are held.
+            A function that accounts for more bytes. It raises Refused when all requests together hold too many.
         """
         sizes: list[int] = []
 
@@ -343,8 +343,8 @@ class Proxy(HttpServer):
             body = scrub_bytes(body)
         head = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         for name, value in headers.items():
-            clean = scrub(str(value))
-            head.append((name.encode("latin-1"), clean.encode("latin-1", "replace")))
+            scrubbed_value = scrub(str(value))
+            head.append((name.encode("latin-1"), scrubbed_value.encode("latin-1", "replace")))
         await respond({"type": "http.response.start", "status": status, "headers": head})
         await respond({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -387,9 +387,9 @@ async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
         async with asyncio.timeout(BODY_BOUND):
             raw = await read_body(receive, hold)
     except TimeoutError:
-        late = Refused(408, f"the body did not arrive within {BODY_BOUND:g} s")
-        late.headers = {"connection": "close"}
-        raise late from None
+        too_late = Refused(408, f"the body did not arrive within {BODY_BOUND:g} s")
+        too_late.headers = {"connection": "close"}
+        raise too_late from None
     if raw is None:
         raise Refused(413, "the body is larger than 64 MB")
     try:

@@ -99,8 +99,8 @@ def route_of(path: str, protocol: str) -> Route:
         path: The path; one that belongs to no protocol (such as embeddings) is forwarded unchanged.
         protocol: The protocol of the service.
     """
-    own = PATHS[protocol]
+    service_path = PATHS[protocol]
     speech = SPEECH.get(path)
-    if speech is None or path == own:
+    if speech is None or path == service_path:
         return Route(path)
-    return Route(own, speech)
+    return Route(service_path, speech)

@@ -41,6 +41,7 @@ class Interceptor(base.Interceptor):
     headers_to_rename: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
+        """Prepare the changes of parameters and headers; headers of a single connection are never set."""
         self._remove = frozenset(self.params_to_remove or ())
         self._rename = dict(self.params_to_rename or {})
         self._removed_or_renamed = self._remove | frozenset(self._rename)
@@ -88,13 +89,13 @@ class Interceptor(base.Interceptor):
         return changed
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
-        added = {name.lower() for name in self._headers_add}
+        added_names = {name.lower() for name in self._headers_add}
         changed: dict[str, str] = {}
         for name, value in headers.items():
             lower_name = name.lower()
             if lower_name in self._headers_remove:
                 continue
             new_name = self._headers_rename.get(lower_name, name)
-            if new_name.lower() not in added and new_name.lower() not in _HOP:
+            if new_name.lower() not in added_names and new_name.lower() not in _HOP:
                 changed[new_name] = value
         return {**changed, **self._headers_add}

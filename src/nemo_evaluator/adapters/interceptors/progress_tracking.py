@@ -56,8 +56,8 @@ class Interceptor(base.Observer):
         if self.progress_path:
             write_atomic(Path(self.progress_path), str(self.completed))
         if self.webhook_url is not None:
-            post = self._post(self.webhook_url, self.completed)
-            task = asyncio.get_running_loop().create_task(post)
+            notification = self._post(self.webhook_url, self.completed)
+            task = asyncio.get_running_loop().create_task(notification)
             self._posts.add(task)
             task.add_done_callback(self._posts.discard)
 

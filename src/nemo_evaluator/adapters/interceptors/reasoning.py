@@ -59,9 +59,9 @@ class Interceptor(base.Interceptor):
         if not isinstance(content, str):
             return None
         if self.end_token in content:
-            rest, block = split_think(content, self.start_token, self.end_token)
+            answer, block = split_think(content, self.start_token, self.end_token)
             if block is not None:
-                message["content"] = rest
+                message["content"] = answer
                 message["reasoning_content"] = block
                 return block
         if self.start_token not in content:
@@ -96,12 +96,12 @@ class Interceptor(base.Interceptor):
                 if chunk.reasoning:
                     delta["reasoning_content"] = chunk.reasoning
             if choice.get("finish_reason"):
-                rest = splitter.flush()
-                if rest.content:
-                    delta["content"] = (delta.get("content") or "") + rest.content
-                if rest.reasoning:
+                last_chunk = splitter.flush()
+                if last_chunk.content:
+                    delta["content"] = (delta.get("content") or "") + last_chunk.content
+                if last_chunk.reasoning:
                     earlier = delta.get("reasoning_content") or ""
-                    delta["reasoning_content"] = earlier + rest.reasoning
+                    delta["reasoning_content"] = earlier + last_chunk.reasoning
         return (event,)
 
     def stats(self) -> JsonDict:
@@ -195,9 +195,9 @@ class _BlockSplitter:
             self._held_back = ""
             return _Chunk(text[end + len(self._end) :].lstrip(), text[:end])
         # The last characters may be the beginning of the end token.
-        safe = len(text) - len(self._end) + 1
-        if safe <= 0:
+        safe_length = len(text) - len(self._end) + 1
+        if safe_length <= 0:
             self._held_back = text
             return _NOTHING
-        self._held_back = text[safe:]
-        return _Chunk("", text[:safe])
+        self._held_back = text[safe_length:]
+        return _Chunk("", text[:safe_length])

@@ -51,6 +51,7 @@ class Interceptor(base.Observer):
         return {"hits": self.hits, "misses": self.misses, "entries": len(self._reasonings)}
 
     def _filled(self, request: ModelRequest, message: Message) -> Message:
+        """Return an assistant message with its remembered reasoning, and count whether there was any."""
         if message.get("role") != "assistant":
             return message
         reasoning = self._remembered(request, message)

@@ -23,6 +23,7 @@ class Interceptor(base.Observer):
     stats_path: str | None = None
 
     def __post_init__(self) -> None:
+        """Continue the counts of an earlier session, if they were saved."""
         self._path = Path(self.stats_path) if self.stats_path else None
         saved: JsonDict = {}
         if self._path is not None and self._path.is_file():
