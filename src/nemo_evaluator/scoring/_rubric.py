@@ -132,7 +132,7 @@ class Rubric:
         return self.check(reply["score"]), str(reply.get("reasoning", ""))
 
     def check(self, value: object) -> float:
-        """Check a grade; 0 counts as the lowest.
+        """Read a grade: a number, or a text such as "4/5". 0 is accepted and counts as the lowest grade.
 
         Raises:
             JudgeError: The value is not a grade on the scale.

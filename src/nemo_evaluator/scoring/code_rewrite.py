@@ -368,7 +368,10 @@ class Rewriter(ast.NodeTransformer):
         return kind
 
     def _is_used(self) -> bool:
-        """Return whether the current function can be called: a test, a method, or a function that is named."""
+        """Return whether the code around an assertion can run.
+
+        A function can run if it is a test, a method or decorated, or if its name occurs in the file.
+        """
         scope: NameScope | None = self._scope
         while scope is not None and scope.parent is not None:
             function = scope.node

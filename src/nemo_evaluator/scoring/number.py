@@ -296,7 +296,7 @@ def _last_sentences(text: str) -> list[str]:
 
 
 def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
-    """Return the language of a sample, from the config or the row."""
+    """Return the language of a sample: the one that the caller sets, else that of the row."""
     named = language or sample.metadata.get("language") or sample.metadata.get("lang")
     if named:
         return str(named)
