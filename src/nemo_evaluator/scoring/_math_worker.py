@@ -109,8 +109,8 @@ def main() -> None:
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
-        target, said, seconds = json.loads(line)
-        sys.stdout.write(json.dumps(_equal(target, said, seconds)) + "\n")
+        target, answer, seconds = json.loads(line)
+        sys.stdout.write(json.dumps(_equal(target, answer, seconds)) + "\n")
         sys.stdout.flush()
 
 

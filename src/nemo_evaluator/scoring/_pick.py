@@ -69,7 +69,7 @@ def pick(
 
 
 def _without_list(text: str, reader: Letters) -> str:
-    """The response without lists of the options: to repeat what was offered is not a choice."""
+    """Remove lists of the options from a response: repeating them is not a choice."""
     items = list(reader.patterns.listed.finditer(text))
     for first_item in range(len(items) - 1):
         last_item = first_item
@@ -91,7 +91,7 @@ def _follows(text: str, item: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _comments(item: re.Match[str], reader: Letters) -> bool:
-    """Whether a line of a list says more than its option."""
+    """Return whether a line of a list contains more than its option."""
     remark = item[2].strip(" *_.")
     if remark not in reader.patterns.tokens and _VERDICT.search(remark):
         return True
@@ -362,4 +362,5 @@ class _Tokens:
                 return NamedValues((self._tokens[sign],), place, place + 1)
         return None
 
-    def weak(self, line: str) -> NamedValues[str] | None: ...
+    def weak(self, line: str) -> NamedValues[str] | None:
+        """Return None: masked options are only read in clauses."""

@@ -24,7 +24,7 @@ _CODE_FENCE: Final = lazy_pattern(
 
 
 def fenced(name: str, text: str) -> str:
-    """A text between tags that it cannot contain: their code is a hash of the text itself."""
+    """Put a text between tags that it cannot contain: their code is a hash of the text itself."""
     code = ""
     while not code or code in text:
         code = hashlib.blake2b(
@@ -34,7 +34,11 @@ def fenced(name: str, text: str) -> str:
 
 
 def judge_reply(text: str) -> JsonDict:
-    """The JSON object that a judge's reply consists of. Raises JudgeError for anything else."""
+    """Parse the JSON object that a judge's reply consists of.
+
+    Raises:
+        JudgeError: The reply is anything else.
+    """
     text = text.strip()
     # Only reasoning that opens the reply is taken off: a closing tag alone may be a quotation.
     if OPEN.match(text) and (closing := CLOSE.search(text)) is not None:
@@ -50,7 +54,7 @@ def judge_reply(text: str) -> JsonDict:
 
 
 def judge_grade(text: str, grades: list[str]) -> str:
-    """The grade in a judge's reply.
+    """Parse the grade in a judge's reply.
 
     Args:
         text: The reply.
@@ -74,7 +78,7 @@ def judge_grade(text: str, grades: list[str]) -> str:
 
 
 def object_schema(properties: JsonDict) -> JsonDict:
-    """A strict JSON schema of an object whose properties are all required."""
+    """Return a strict JSON schema of an object whose properties are all required."""
     return {
         "type": "object",
         "properties": properties,

@@ -83,7 +83,7 @@ class Rubric:
         return min(1.0, max(0.0, (score - self.low) / (self.max_score - self.low)))
 
     def messages(self, seed: SeedResult, response: str, *, swapped: bool = False) -> list[Message]:
-        """The request to the judge.
+        """Build the request to the judge.
 
         Args:
             seed: The problem.
@@ -120,12 +120,16 @@ class Rubric:
         return "\n\n".join((self.text, instruction, *texts))
 
     def schema(self, *scores: str) -> JsonDict:
-        """The form of a reply with these grades."""
+        """Return the JSON schema of a reply with these grades."""
         score = {"type": "number", "minimum": self.low, "maximum": self.max_score}
         return object_schema({"reasoning": {"type": "string"}, **dict.fromkeys(scores, score)})
 
     def read(self, text: str) -> tuple[float, str]:
-        """Grade and reasoning. Raises JudgeError when there is no grade on the scale."""
+        """Parse the grade and the reasoning of a reply.
+
+        Raises:
+            JudgeError: There is no grade on the scale.
+        """
         reply = judge_reply(text)
         if "score" not in reply:
             raise JudgeError("it has no field `score`")
@@ -155,7 +159,7 @@ class Rubric:
 
 
 def task_text(seed: SeedResult) -> str:
-    """The problem as text: the prompt, or a whole conversation."""
+    """Return the problem as text: the prompt, or a whole conversation."""
     if seed.prompt or not seed.messages:
         return seed.prompt
     return "\n\n".join(f"{turn.get('role')}: {turn.get('content')}" for turn in seed.messages)

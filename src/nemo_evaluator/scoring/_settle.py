@@ -75,12 +75,12 @@ def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
 
 
 def declines(text: str) -> bool:
-    """Whether a text refuses or is unable to answer."""
+    """Return whether a text refuses to answer, or is unable to."""
     return REFUSAL.search(text) is not None
 
 
 def tasks(text: str) -> Iterator[str]:
-    """The text up to an invented next task, if there is one, then all of the text."""
+    """Yield the text up to an invented next task, if there is one, then all of the text."""
     if "\n" in text:
         for match in NEXT_TASK.finditer(text):
             before = text[: match.start()]

@@ -81,7 +81,11 @@ class Canary:
 
     @classmethod
     def of(cls, seed: SeedResult) -> Self | None:
-        """From a problem of the benchmark: its reference is the right answer. None when it has no reference."""
+        """Create a canary from a problem of the benchmark, whose reference is the right answer.
+
+        Returns:
+            The canary; None when the problem has no reference.
+        """
         if not seed.expected_answer.strip():
             return None
         return cls(
@@ -96,4 +100,11 @@ class Checkable(Protocol):
     name: str
 
     async def check(self, first: SeedResult) -> JsonDict:
-        """Judge the canaries; ``first`` is a problem of the benchmark. Raises JudgeError if the judge fails them."""
+        """Judge the canaries.
+
+        Args:
+            first: A problem of the benchmark.
+
+        Raises:
+            JudgeError: The judge fails them.
+        """

@@ -238,7 +238,7 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
     text = unlatex(text, boxes=True)
     reader = Numbers(language)
     settled = settle(text, reader, lambda part: _unannounced(part, reader, language))
-    if settled and all(settled[0].equals(other) for other in settled[1:]):
+    if settled and all(settled[0].equals(further_number) for further_number in settled[1:]):
         return settled[0]
     return None
 
@@ -304,7 +304,11 @@ def language_of(sample: ScorerInput, language: str | None = None) -> str | None:
 
 
 def target_number(target: Any) -> Number:
-    """The number that a target is. Raises ScorerError if it is not a number, since then no answer can be scored."""
+    """Return the number that a target is.
+
+    Raises:
+        ScorerError: It is not a number, so no answer can be scored.
+    """
     number = whole_number(str(target))
     if number is None:
         raise ScorerError(f"the target {str(target)[:80]!r} is not a number")

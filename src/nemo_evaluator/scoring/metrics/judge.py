@@ -29,9 +29,18 @@ class JudgedEnvironment(Protocol):
     Either method may have a further parameter ``found``, which receives the result of the benchmark's own scorer.
     """
 
-    def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]: ...
+    def judge_prompt(self, seed: SeedResult, response: str) -> list[Message]:
+        """Return the messages that ask the judge about a response; may be async."""
 
-    def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict: ...
+    def parse_judge(self, answer: str, seed: SeedResult) -> JsonDict:
+        """Parse the judge's reply.
+
+        Returns:
+            Details for the row, with at least ``reward`` between 0 and 1.
+
+        Raises:
+            JudgeError: The reply cannot be parsed.
+        """
 
 
 class JudgeMetric(RubricMetric):
