@@ -44,7 +44,7 @@ _PLAIN_IMAGES: Final = ("", "python", "debian", "ubuntu", "bash")
 
 
 def arguments(spec: SandboxSpec, memory: int, network: str, folder: Path) -> list[str]:
-    """The command line of bubblewrap for a sandbox.
+    """Build the command line of bubblewrap for a sandbox.
 
     Args:
         spec: The sandbox that the problem asks for.

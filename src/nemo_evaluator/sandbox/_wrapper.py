@@ -57,7 +57,7 @@ def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[st
 
 
 def killer(token: str, keep: str) -> list[str]:
-    """The command that kills the processes of a command.
+    """Return the command that kills the processes of another command.
 
     Args:
         token: The token of the command to kill.
@@ -131,12 +131,12 @@ class Command:
 
     @property
     def begun(self) -> bool:
-        """Whether the command was started."""
+        """Return whether the command was started."""
         return len(self._before) < len(self._held)
 
     @property
     def greeting(self) -> str:
-        """What the client printed before the command, or instead of it."""
+        """Return the output of the client before the command, or instead of it."""
         return b"".join(self._before.values()).decode("utf-8", "replace").strip()
 
     @property
@@ -253,14 +253,14 @@ class WrappedSandbox(Backend):
 
     @abstractmethod
     async def _lost(self, launched: Any, token: str) -> Exit:
-        """How a command without a report ended. Raises SandboxError when the sandbox itself ended."""
+        """Find out how a command without a report ended. Raises SandboxError when the sandbox itself ended."""
 
     @abstractmethod
     async def _kill(self, token: str, keep: str) -> None:
         """Kill the processes of a command, but not those of the commands whose tokens are in ``keep``."""
 
     def _rest(self, job: BackendCommand) -> Rest:
-        """What happens to processes that the command leaves."""
+        """Decide what happens to processes that the command leaves."""
         return "leave" if job.background else "kill"
 
     def _check_usable(self) -> None:

@@ -104,6 +104,9 @@ def steering_changes(
         changes: all changes between the two.
         task_tests: the names of the files in the task's own tests.
         start_folders: folders in which the tests start programs, besides the usual ones.
+
+    Returns:
+        The steering changes by path.
     """
     roots = _import_roots(after) | set(start_folders)
     steering_by_path: dict[str, SteeringChange] = {}
