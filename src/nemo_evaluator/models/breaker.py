@@ -48,12 +48,12 @@ class Breaker:
         self.outage: Outage | None = None
 
     def answered(self) -> None:
-        """The server gave a good answer."""
+        """Note a good answer of the server."""
         self.healthy = True
         self.alive()
 
     def alive(self) -> None:
-        """The server gave any answer."""
+        """Note any answer of the server, which ends an outage."""
         self.streak = 0
         self._given_up = False
         self._failed_requests.clear()
@@ -115,7 +115,7 @@ class Breaker:
         return is_down
 
     def _patience(self, endpoint: Endpoint, *, connected: bool) -> float:
-        """How many seconds the server may be down."""
+        """Return how many seconds the server may be down."""
         if self.healthy:
             return endpoint.timeouts.outage
         never_answered = _NEVER_HEALTHY if connected else _NEVER_CONNECTED
@@ -127,7 +127,7 @@ class Breaker:
         self.outage = None
 
     def _gone(self, error: BoundaryError, endpoint: Endpoint, now: float) -> OutageError:
-        """The error after which the run stops."""
+        """Return the error after which the run stops."""
         reason = error.message.removeprefix(f"{endpoint.name}: ")
         failures = f"{counted(self.streak, 'request')} failed in {now - self._since:.0f} s"
         if self.healthy:

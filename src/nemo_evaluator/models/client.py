@@ -101,7 +101,7 @@ class Client:
     async def complete(
         self, prompt: str, generation: Mapping[str, Any] | None = None
     ) -> ModelResponse:
-        """Request the continuation of a text; a chat endpoint gets the text as a user message."""
+        """Request the continuation of a text; a chat endpoint receives the text as a user message."""
         if self.endpoint.protocol != "completions":
             return await self.chat([{"role": "user", "content": prompt}], generation=generation)
         body = self._body(generation)
@@ -221,7 +221,7 @@ class Client:
         return {**asdict(self.transport.stats), "limiter": limiter}
 
     async def close(self) -> None:
-        """Give back the connections, and close the pipeline if there is one."""
+        """Release the connections, and close the pipeline if there is one."""
         closer = getattr(self._send, "close", None)
         if closer is not None:
             await closer()

@@ -121,7 +121,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     Returns:
         The seconds, never negative and never NaN, but maybe infinite: the caller must limit them. None without a
-        header.
+        usable header.
     """
     milliseconds = headers.get("retry-after-ms")
     if milliseconds is not None:

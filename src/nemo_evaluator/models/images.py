@@ -14,7 +14,7 @@ _MAGIC: Final = (
 
 
 def image_url(image: Any) -> str:
-    """A URL that a model server understands: given ones pass, files and bytes become data URIs."""
+    """Return a URL that a model server understands: URLs stay, files and bytes become data URIs."""
     if isinstance(image, (bytes, bytearray)):
         return _data_uri(bytes(image), None)
     if isinstance(image, dict) and image.get("bytes"):

@@ -65,7 +65,7 @@ class Lane:
         return lane
 
     async def leave(self) -> None:
-        """Give the lane back."""
+        """Release the lane; the last release closes its connections."""
         self._holders -= 1
         if self._holders > 0:
             return
@@ -77,7 +77,7 @@ class Lane:
             await pool.close()
 
     def pick(self) -> int:
-        """The index of the server for the next request: the least busy one among those that answer."""
+        """Choose the server for the next request: the least busy one among those that answer. Returns its index."""
         count = len(self.pools)
         if count == 1:
             return 0

@@ -94,7 +94,7 @@ class Limiter:
             raise
 
     def leave(self, sent_at: float, now: float) -> None:
-        """A request got an answer that is neither a 429 nor a failure."""
+        """Count an answer that is neither a 429 nor a failure."""
         self.in_flight -= 1
         self._done += 1
         self._latency += now - sent_at
@@ -107,7 +107,7 @@ class Limiter:
             self._wake()
 
     def leave_failed(self, sent_at: float, now: float) -> None:
-        """A request failed in a way that may mean overload: 5xx, reset, timeout."""
+        """Count a request that failed in a way that may mean overload: 5xx, reset, timeout."""
         self._bad += 1
         self.leave(sent_at, now)
 
@@ -119,7 +119,7 @@ class Limiter:
         self._wake()
 
     def leave_limited(self, sent_at: float, now: float, retry_after: float | None) -> None:
-        """A request got a 429: a single one reduces the limit a little, a wave pauses all requests."""
+        """Count a request that got a 429: a single one reduces the limit a little, a wave pauses all requests."""
         self.in_flight -= 1
         self._roll(now)
         self._sent_now = max(0, self._sent_now - 1)
@@ -147,7 +147,7 @@ class Limiter:
         self._wake()
 
     def reopen(self) -> None:
-        """The server is back: continue as at the start."""
+        """Continue as at the start, because the server is back."""
         self._one_by_one = False
         self._paused_until = 0.0
         self.limit = max(self.limit, float(min(_START, self.cap)))
@@ -238,7 +238,7 @@ class Limiter:
         self._round_at = now
 
     def _held(self, latency: float) -> bool:
-        """Whether more simultaneous requests have only made each of them slower."""
+        """Return whether more simultaneous requests have only made each of them slower."""
         if self._hold > 0:
             self._hold -= 1
             return True

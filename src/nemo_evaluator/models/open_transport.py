@@ -5,7 +5,7 @@ from nemo_evaluator.models.transport import Transport
 
 
 def open_transport(endpoint: Endpoint) -> Transport:
-    """The transport of an endpoint: through batches where its service says so and there is a folder for them."""
+    """Open the transport of an endpoint: through batches if its service uses them and there is a folder for them."""
     if endpoint.batch is None or endpoint.batch.folder is None:
         return Transport(endpoint)
     from nemo_evaluator.models.batch.transport import BatchTransport  # noqa: PLC0415 - most runs have no batches

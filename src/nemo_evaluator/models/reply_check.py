@@ -74,7 +74,7 @@ def _chat(body: JsonDict) -> str | None:
 
 
 def _further(message: JsonDict) -> str | None:
-    """Check the fields of a message besides role and content."""
+    """Check the other fields of a message."""
     for name in ("reasoning_content", "reasoning"):
         if message.get(name) is not None and type(message[name]) is not str:
             del message[name]

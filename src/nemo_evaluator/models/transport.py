@@ -71,7 +71,7 @@ class Transport:
         return self._lane
 
     async def close(self) -> None:
-        """Give the lane back."""
+        """Release the connections."""
         lane = self._lane
         self._lane = None
         if lane is not None:
@@ -281,7 +281,7 @@ class Transport:
             raise self._proxy.refusal(status, "", self.endpoint.url.partition("?")[0])
 
     def _reply(self, path: str, answer: Answer, reply: ModelReply) -> ModelReply:
-        """A whole answer as a reply.
+        """Parse a whole answer.
 
         Raises:
             TransportError: A 200 answer does not follow its protocol.

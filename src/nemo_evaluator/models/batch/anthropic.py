@@ -42,7 +42,7 @@ class Anthropic(Vendor):
     largest: ClassVar = 240_000_000
 
     def headers(self) -> dict[str, str]:
-        """The headers of every call."""
+        """Return the headers of every call."""
         headers = dict(_VERSION)
         key = self.endpoint.api_key
         if key:
@@ -50,7 +50,7 @@ class Anthropic(Vendor):
         return {**headers, **self.endpoint.extra_headers}
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
-        """One request of the list."""
+        """Return one request of the list."""
         return dumps({"custom_id": custom_id, "params": to_messages(body)})
 
     async def submit(self, wave: Wave, path: str, file: str | None, lines: Sequence[bytes]) -> str:
@@ -94,7 +94,7 @@ class Anthropic(Vendor):
         return str(orjson.loads(line)["custom_id"]).startswith(mark)
 
     async def look(self, batch: str) -> Standing:
-        """The state of a batch."""
+        """Fetch the state of a batch."""
         report = await self.call("GET", f"{_PATH}/{checked_id(batch)}")
         counts = report["request_counts"]
         done = sum(counts.values()) - counts.get("processing", 0)
@@ -113,7 +113,7 @@ class Anthropic(Vendor):
         await self.call("POST", f"{_PATH}/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:
-        """The result of a line: succeeded, errored, canceled or expired."""
+        """Parse the result of a line: succeeded, errored, canceled or expired."""
         result = row["result"]
         if result["type"] == "succeeded":
             return Result(200, chat_of_message(result["message"]))
@@ -123,11 +123,11 @@ class Anthropic(Vendor):
         return Result(_STATUS.get(str(error.get("type")), 500), {"error": error})
 
     def direct(self, request: ModelRequest) -> ModelRequest:
-        """The request that a batch would contain."""
+        """Build the request that a batch would contain."""
         return replace(request, path="/messages", body=to_messages(request.body), headers=_VERSION)
 
     def read(self, body: JsonDict) -> JsonDict:
-        """The message as a chat answer."""
+        """Convert the message to a chat answer."""
         return chat_of_message(body)
 
 

@@ -87,7 +87,7 @@ class Desk:
     async def result(
         self, custom_id: str, line: bytes, interrupted: Callable[[], bool] | None
     ) -> Result:
-        """The result of one request, from the batch that has it, or from the next one.
+        """Return the result of one request, from the batch that has it, or from the next one.
 
         Args:
             custom_id: The id of the request.
@@ -153,7 +153,7 @@ class Desk:
             self._timer = asyncio.get_running_loop().call_later(_QUIET, self._tick)
 
     def _tick(self) -> None:
-        """No new request for a while: submit the pending ones, or leave the running batches."""
+        """Submit the pending requests, or leave the running batches, once no new request has come for a while."""
         self._timer = None
         now = monotonic()
         if self._interrupted():
@@ -266,12 +266,15 @@ class Desk:
         await self._hand_out(wave, standing)
 
     def _forget(self, wave: Wave) -> None:
-        """The vendor does not have a batch: its requests go into the next one."""
+        """Put the requests of a batch that the vendor does not have into the next batch."""
         self._ledger.note(wave, State.ABSENT)
         self._give(wave, dict.fromkeys(wave.ids, ABSENT))
 
     async def _ended_standing(self, wave: Wave) -> Standing:
-        """The state of a batch once it has ended; it is cancelled if it takes too long or the run is interrupted."""
+        """Wait until a batch has ended, and return its state.
+
+        The batch is cancelled if it takes too long or the run is interrupted.
+        """
         while True:
             standing = await self._steady(self._vendor.look, wave.batch)
             if standing.end:
@@ -287,7 +290,7 @@ class Desk:
             await self._pause(wave.began)
 
     def _stuck(self, wave: Wave) -> TransportError:
-        """The error of a batch that does not end although it was cancelled."""
+        """Return the error of a batch that does not end although it was cancelled."""
         waited = f"{self._waits.first_byte:g} s ago"
         error = TransportError(
             f"batch {wave.batch} was cancelled {waited} and has not ended",
@@ -342,7 +345,7 @@ class Desk:
         await self._give_later(wave, failures)
 
     async def _throttle(self, wave: Wave) -> None:
-        """The vendor allows fewer tokens at once: halve the next batches, and submit the requests again later."""
+        """Halve the next batches and submit the requests again later: the vendor allows fewer tokens at once."""
         self._cap = max(1, len(wave.ids) // 2)
         others_running = len(self._tasks) > 1
         age = _SHARE_OF_AGE * _LATEST if others_running else 0.0
@@ -362,7 +365,7 @@ class Desk:
                 future.set_result(result)
 
     def _read(self, wave: Wave, custom_id: str, why: str = "") -> Result:
-        """The result of a request in a batch that has ended.
+        """Return the result of a request in a batch that has ended.
 
         Args:
             wave: The batch.

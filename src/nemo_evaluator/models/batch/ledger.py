@@ -105,7 +105,7 @@ class BatchLedger:
         _apply(wave, record)
 
     async def keep(self, wave: Wave, parts: AsyncIterator[bytes], end: str) -> None:
-        """Keep the raw results of a batch that has ended."""
+        """Store the raw results of a batch that has ended."""
         path = self._results(wave)
         part = path.with_suffix(".part")
         # A killed session may have left an incomplete file.
@@ -125,7 +125,7 @@ class BatchLedger:
         )
 
     def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
-        """The result of one request; None if the vendor returned none."""
+        """Return the result of one request; None if the vendor returned none."""
         offset = wave.offsets.get(custom_id)
         if offset is None:
             return None
@@ -178,7 +178,7 @@ def _custom_id(line: bytes) -> str | None:
 
 
 def read_waves(path: Path) -> dict[str, Wave]:
-    """The batches in a ledger.
+    """Read the batches in a ledger.
 
     Raises:
         UsageError: A line of it is damaged.
@@ -196,7 +196,7 @@ def read_waves(path: Path) -> dict[str, Wave]:
 
 
 def open_batches(folder: Path) -> list[str]:
-    """The batches of a benchmark that were not collected yet, in words; ``folder`` has a ledger per service."""
+    """Describe the batches of a benchmark that were not collected yet; ``folder`` has a ledger per service."""
     texts: list[str] = []
     for path in sorted(folder.glob(f"*/{NAME}")):
         for wave in read_waves(path).values():

@@ -21,7 +21,7 @@ class OpenAI(Vendor):
     largest: ClassVar = 190_000_000
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
-        """One line of the file."""
+        """Return one line of the file."""
         return dumps({"custom_id": custom_id, "method": "POST", "url": f"/v1{path}", "body": body})
 
     async def upload(self, wave: Wave, lines: Sequence[bytes]) -> str | None:
@@ -59,7 +59,10 @@ class OpenAI(Vendor):
         return ""
 
     async def look(self, batch: str) -> Standing:
-        """The state of a batch. Results from before it expired or was cancelled are paid for and count."""
+        """Fetch the state of a batch.
+
+        Results from before it expired or was cancelled are paid for, so they count.
+        """
         report = await self.call("GET", f"/batches/{checked_id(batch)}")
         done: int | None = None
         counts = as_dict(report.get("request_counts"))
@@ -87,7 +90,7 @@ class OpenAI(Vendor):
         await self.call("POST", f"/batches/{checked_id(batch)}/cancel")
 
     def result(self, row: JsonDict) -> Result:
-        """A line of the output file or of the error file."""
+        """Parse a line of the output file or of the error file."""
         response = row.get("response")
         if response:
             return Result(response["status_code"], as_dict(response.get("body")))

@@ -30,7 +30,7 @@ _FINGERPRINT: Final = 12
 
 
 def vendor_of(endpoint: Endpoint) -> Vendor:
-    """The vendor of a service with a batch API."""
+    """Return the vendor of a service with a batch API."""
     assert endpoint.batch is not None
     if endpoint.batch.provider == "anthropic":
         from nemo_evaluator.models.batch.anthropic import Anthropic  # noqa: PLC0415 - only one is needed
@@ -145,7 +145,7 @@ class BatchTransport(Transport):
 
 
 def without_stream(body: JsonDict) -> JsonDict:
-    """A copy of a request that does not ask for a stream: batches have none."""
+    """Copy a request without its wish for a stream: batches have none."""
     return {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
 
 

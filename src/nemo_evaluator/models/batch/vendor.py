@@ -86,7 +86,7 @@ class Vendor:
         self._http = aiohttp.ClientSession(headers=self.headers(), timeout=timeout, trust_env=True)
 
     def headers(self) -> dict[str, str]:
-        """The headers of every call."""
+        """Return the headers of every call."""
         headers: dict[str, str] = {}
         key = self.endpoint.api_key
         if key:
@@ -94,7 +94,7 @@ class Vendor:
         return {**headers, **self.endpoint.extra_headers}
 
     def line(self, custom_id: str, path: str, body: JsonDict) -> bytes:
-        """One request in the form of the vendor's batches.
+        """Return one request in the form of the vendor's batches.
 
         Raises:
             RequestRejectedError: The request has no such form.
@@ -122,7 +122,7 @@ class Vendor:
         raise NotImplementedError
 
     async def look(self, batch: str) -> Standing:
-        """The state of a batch."""
+        """Fetch the state of a batch."""
         raise NotImplementedError
 
     async def cancel(self, batch: str) -> None:
@@ -130,15 +130,15 @@ class Vendor:
         raise NotImplementedError
 
     def result(self, row: JsonDict) -> Result:
-        """The result in one line of the results."""
+        """Parse one line of the results."""
         raise NotImplementedError
 
     def direct(self, request: ModelRequest) -> ModelRequest:
-        """A request outside of batches, in the vendor's own protocol."""
+        """Convert a request to the vendor's own protocol, to send it outside of batches."""
         return request
 
     def read(self, body: JsonDict) -> JsonDict:
-        """The answer to such a request, in the protocol of the service."""
+        """Convert the answer to such a request to the protocol of the service."""
         return body
 
     async def call(self, method: str, path: str, **options: Any) -> JsonDict:
@@ -163,7 +163,7 @@ class Vendor:
         return body
 
     async def listed(self, path: str, after: str) -> AsyncIterator[JsonDict]:
-        """All batches, newest first; pages are fetched as needed."""
+        """Yield all batches, newest first; pages are fetched as needed."""
         query = ""
         while True:
             page = await self.call("GET", f"{path}?limit=100{query}")
@@ -174,7 +174,7 @@ class Vendor:
             query = f"&{after}={checked_id(page.get('last_id'))}"
 
     async def download(self, sources: Iterable[str]) -> AsyncGenerator[bytes, None]:
-        """The bytes of the results, one source after another."""
+        """Yield the bytes of the results, one source after another."""
         for path in sources:
             try:
                 async with self._http.get(self.endpoint.url + path) as response:
@@ -205,5 +205,5 @@ def checked_id(vendor_id: object) -> str:
 
 
 def never_sent(error: TransportError) -> bool:
-    """Whether it is certain that a call did not reach the vendor."""
+    """Return whether it is certain that a call did not reach the vendor."""
     return isinstance(error.__cause__, aiohttp.ClientConnectorError)

@@ -31,13 +31,13 @@ class ConnectionOwner(Protocol):
     duplicates: Duplicates
 
     def give_back(self, connection: Connection) -> None:
-        """The exchange of a connection is over; it may serve the next one."""
+        """Take a connection whose exchange is over; it may serve the next one."""
 
     def distrust(self) -> None:
-        """The server sent bytes without a request."""
+        """Note that the server sent bytes without a request."""
 
     def forget(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Note that a connection was closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
         self._finish()
 
     def _leave_stream(self) -> None:
-        """The reader of a stream does not want more of it."""
+        """Stop reading a stream that its reader has left; an incomplete one closes the connection."""
         self._queue = None
         if not self._whole:
             self.abort()
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _finish(self) -> None:
-        """The answer is complete."""
+        """End the exchange with the complete answer, unless it may belong to another request."""
         self._answer.last_byte_at = self._last
         if self._queue is not None:
             self._whole = True
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def _check(self) -> None:
-        """The timer rang: find out whether a time limit is exceeded."""
+        """Find out whether a time limit is exceeded, when the timer fires."""
         self._timer = None
         now = monotonic()
         waits = self._waits

@@ -203,7 +203,7 @@ class _Hello(asyncio.Protocol):
         self.answer.set_result((status, match[2].decode("latin-1")))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The proxy has closed the connection."""
+        """Report that the proxy has closed the connection."""
         if not self.answer.done():
             self.answer.set_exception(_closed("the proxy closed the connection"))
 

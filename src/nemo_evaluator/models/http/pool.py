@@ -72,13 +72,13 @@ class ConnectionPool:
             self._idle[connection] = None
 
     def distrust(self) -> None:
-        """The server sent bytes without a request: for a while no connection is reused."""
+        """Stop reusing connections for a while, because the server sent bytes without a request."""
         self._trusted_at = monotonic() + _DISTRUST
         while self._idle:
             self._idle.popitem()[0].abort()
 
     def forget(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Remove a connection that was closed."""
         self._all.discard(connection)
         self._idle.pop(connection, None)
 

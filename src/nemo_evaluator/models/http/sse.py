@@ -32,7 +32,7 @@ class EventParser:
         self.done = False
 
     def feed(self, data: bytes) -> list[JsonDict]:
-        """The objects that ``data`` completes."""
+        """Return the objects that ``data`` completes."""
         lines = data.split(b"\n")
         incomplete_line = lines.pop()
         if lines and self._rest:
@@ -51,7 +51,7 @@ class EventParser:
         return objects
 
     def finish(self) -> list[JsonDict]:
-        """The object of a last event that was not closed by a blank line."""
+        """Return the object of a last event that was not closed by a blank line."""
         return self.feed(b"\n\n")
 
     def _add(self, line: bytes) -> None:
@@ -104,7 +104,7 @@ def _index(item: JsonDict) -> int:
 
 
 class Gatherer:
-    """Combines the events of a stream into the whole answer; this base class does it for text completions.
+    """Combines the events of a stream into the whole answer; this base class does so for text completions.
 
     Attributes:
         complete: A finish reason has arrived.
@@ -135,7 +135,7 @@ class Gatherer:
         return has_output
 
     def body(self) -> JsonDict:
-        """The whole answer so far, as a body that did not stream."""
+        """Return the whole answer so far, as a body that was not streamed."""
         choices: list[dict[str, Any]] = []
         for index, gathered_choice in sorted(self._choices.items()):
             head = {"index": index, "finish_reason": gathered_choice["finish_reason"]}
@@ -159,7 +159,7 @@ class Gatherer:
 
 
 class ChatGatherer(Gatherer):
-    """Chat-completion chunks to a chat completion."""
+    """Combines chat-completion chunks into a chat completion."""
 
     _kind = "chat.completion"
 
@@ -214,10 +214,10 @@ class ChatGatherer(Gatherer):
 
 
 class ResponsesGatherer(Gatherer):
-    """Events of the Responses API; the last one carries the whole answer."""
+    """Combines events of the Responses API; the last one contains the whole answer."""
 
     def add(self, event: JsonDict) -> bool:
-        """Add an event."""
+        """Add an event. Returns whether it contained output of the model."""
         kind = event.get("type")
         if not isinstance(kind, str):
             return False
@@ -227,7 +227,7 @@ class ResponsesGatherer(Gatherer):
         return kind.endswith(".delta")
 
     def body(self) -> JsonDict:
-        """The whole response."""
+        """Return the whole response."""
         return self._head
 
 
@@ -258,11 +258,11 @@ class StreamReader:
         return self._parser.done
 
     def feed(self, data: bytes) -> list[JsonDict]:
-        """The events that ``data`` completes."""
+        """Return the events that ``data`` completes."""
         return self._take(self._parser.feed(data))
 
     def finish(self) -> list[JsonDict]:
-        """The last event, if no blank line followed it."""
+        """Return the last event, if no blank line followed it."""
         return self._take(self._parser.finish())
 
     def _take(self, events: list[JsonDict]) -> list[JsonDict]:
