@@ -137,8 +137,8 @@ def pin_model(body: JsonDict, own: str, allowed: Collection[str]) -> None:
         is_allowed = model == own or (isinstance(model, str) and model in allowed)
         if is_allowed:
             continue
-        known = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
-        text = f"the model {str(model)[:100]!r} is not served here; use {known} (more: proxy.allowed_models)"
+        allowed_models = ", ".join(repr(name) for name in dict.fromkeys((own, *allowed)))
+        text = f"the model {str(model)[:100]!r} is not served here; use {allowed_models} (more: proxy.allowed_models)"
         raise Refused(404, text, code="model_not_found", param=field)
 
 

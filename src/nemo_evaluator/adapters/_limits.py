@@ -109,7 +109,7 @@ class ConnectionTable:
 
 
 class BodyBudget:
-    """Memory for the bodies that a server reads, parses and forwards."""
+    """Limits the memory for the bodies that a server reads, parses and forwards."""
 
     def __init__(self, most: int = ALL_BODIES, share: int = SESSION_BODIES) -> None:
         """Start with nothing held.
@@ -124,11 +124,11 @@ class BodyBudget:
 
     @property
     def held(self) -> int:
-        """Bytes that are held now."""
+        """Return how many bytes are reserved now."""
         return sum(self._held.values())
 
     def take(self, holder: Holder, size: int) -> bool:
-        """Hold ``size`` more bytes. Returns whether there is room for them."""
+        """Reserve ``size`` more bytes. Returns whether there is room for them."""
         own = self._held[holder] + size
         if holder != TRUSTED and own > self._share:
             return False
@@ -138,7 +138,7 @@ class BodyBudget:
         return True
 
     def give_back(self, holder: Holder, size: int) -> None:
-        """Hold ``size`` bytes less."""
+        """Release ``size`` bytes."""
         self._held[holder] -= size
         if self._held[holder] <= 0:
             del self._held[holder]

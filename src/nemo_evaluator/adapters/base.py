@@ -65,11 +65,11 @@ class Interceptor:
         self._endpoint = endpoint
 
     def on_request(self, request: ModelRequest) -> StageResult:
-        """See or change a request; a returned reply is the answer, and the endpoint gets no request."""
+        """Inspect or change a request. A returned reply is the answer: the endpoint gets no request then."""
         return None
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> StageResult:
-        """See or change a reply of any status; a returned reply replaces it."""
+        """Inspect or change a reply of any status; a returned reply replaces it."""
         return None
 
     def on_event(self, request: ModelRequest, event: JsonDict) -> Sequence[JsonDict]:
@@ -77,15 +77,15 @@ class Interceptor:
         return (event,)
 
     def on_end(self, request: ModelRequest) -> Sequence[JsonDict]:
-        """Events to send before a stream closes: those that ``on_event`` held back."""
+        """Return events to send before a stream closes: those that ``on_event`` held back."""
         return ()
 
     def on_error(self, request: ModelRequest, error: BoundaryError) -> Awaitable[None] | None:
-        """See a request that got no reply at all."""
+        """Inspect a request that got no reply at all."""
         return None
 
     def stats(self) -> JsonDict:
-        """Counts to show at the end of a run."""
+        """Return the counts to show at the end of a run."""
         return {name: getattr(self, name) for name in self.counted}
 
     async def close(self) -> None:

@@ -110,7 +110,7 @@ class _Exchange:
         self._deadline = time.monotonic() + bound
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """The next part of the body.
+        """Return the next part of the body.
 
         Raises:
             SlowBodyError: The part did not arrive in time.

@@ -213,13 +213,13 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """A request has begun: its headers must arrive in time."""
+        """Start the timer of the headers, unless it runs already."""
         super().on_message_begin()
         if self._head_timer is None:
             self._expect_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; trailers are unused and dropped."""
+        """Store a header; trailers are unused and dropped."""
         if self._body_timer is not None:
             return
         super().on_header(name, value)
@@ -227,12 +227,12 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body has arrived."""
+        """Take a part of the body, and reset the count of the other bytes."""
         self._framing_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The body is complete."""
+        """Stop the timer of the body, which is complete."""
         self._stop_body_timer()
         super().on_message_complete()
 
@@ -283,12 +283,12 @@ class BoundedConnection(HttpToolsProtocol):
         answering.transport = _AnsweringTransport(self)
 
     def pause_writing(self) -> None:
-        """The client has stopped reading; the connection is closed if that lasts."""
+        """Close the connection if the client does not read for too long."""
         super().pause_writing()
         self._read_timer = self.loop.call_later(READING_BOUND, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Stop the timer of ``pause_writing``: the client reads again."""
         super().resume_writing()
         if self._read_timer is not None:
             self._read_timer.cancel()
@@ -311,7 +311,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._body_timer = None
 
     def _expire_body(self) -> None:
-        """The body is late."""
+        """Close the connection because the body is late, unless nobody reads it yet."""
         if self.pipeline:
             # It is not read yet, because the answer to the request before it is not complete.
             self._body_timer = self.loop.call_later(BODY_BOUND, self._expire_body)
@@ -319,7 +319,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def _expire(self) -> None:
-        """The headers are late."""
+        """Close the connection because the headers are late, unless an earlier answer is incomplete."""
         if self.cycle is not None and not self.cycle.response_complete:
             # The next request of a pipeline waits until the current answer is complete.
             self._head_timer = self.loop.call_later(HEADERS_BOUND, self._expire)

@@ -69,7 +69,7 @@ def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[I
 
 
 def with_endpoint_settings(endpoint: Endpoint) -> Endpoint:
-    """An endpoint with the settings of the ``endpoint`` interceptor, which win over its own, if its service names one.
+    """Apply the settings of the ``endpoint`` interceptor, if the service has it; they override the endpoint's own.
 
     Raises:
         UsageError: The interceptor has an unknown or a wrong setting.

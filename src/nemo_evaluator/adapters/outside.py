@@ -110,7 +110,7 @@ class _Ledger(base.Observer):
         self.sessions: dict[str, AgentSession] = {}
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
-        """Add an answered call, or note the error."""
+        """Store the call in its session, or the error."""
         session = self.sessions.get(request.session or "")
         if session is None:
             return
@@ -123,7 +123,7 @@ class _Ledger(base.Observer):
         session.calls.append((messages, self._response(reply)))
 
     def on_error(self, request: ModelRequest, error: BoundaryError) -> None:
-        """Note the error."""
+        """Store the error in its session."""
         session = self.sessions.get(request.session or "")
         if session is not None:
             session.fault = error

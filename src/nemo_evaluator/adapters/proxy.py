@@ -361,7 +361,7 @@ def _holder(caller: Caller) -> Holder:
 
 
 def _name(scope: Scope, holder: Holder) -> None:
-    """Tell the server who holds a connection.
+    """Set the holder of a connection in the server.
 
     Raises:
         Refused: The session has too many connections.
@@ -403,7 +403,11 @@ async def _read(receive: Receive, hold: Callable[[int], None]) -> JsonDict:
 
 
 def check_session(name: str) -> None:
-    """Raise UsageError for a name that cannot be part of a URL."""
+    """Check that a name can be part of a URL.
+
+    Raises:
+        UsageError: It cannot.
+    """
     if split_path(f"/s/{name}/v1/models") != (name, "/models"):
         raise UsageError(
             f"{name!r} is not a session name", hint="up to 128 letters, digits, - and _"

@@ -16,11 +16,11 @@ class Translator:
     """Turns chat-completion chunks into the bytes of another protocol's stream; this base class leaves them as chat."""
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
-        """The events for one chunk."""
+        """Yield the events for one chunk."""
         yield encode_event(chunk)
 
     def end(self) -> Iterator[bytes]:
-        """The events that close the stream."""
+        """Yield the events that close the stream."""
         yield DONE
 
 
@@ -55,7 +55,7 @@ class FirstChoice(NamedTuple):
 
 
 class _TextTranslator(Translator):
-    """Chat chunks to text-completion chunks."""
+    """Converts chat chunks to text-completion chunks."""
 
     def feed(self, chunk: JsonDict) -> Iterator[bytes]:
         """Convert one chunk."""

@@ -25,7 +25,7 @@ _STOPS: Final = {"length": "max_tokens", "tool_calls": "tool_use", "content_filt
 
 
 class _MessagesTranslator(Translator):
-    """Chat chunks to Messages events: one content block at a time."""
+    """Converts chat chunks to Messages events: one content block at a time."""
 
     def __init__(self) -> None:
         self._begun = False

@@ -49,7 +49,7 @@ class _Call:
 
 
 class _ResponsesTranslator(Translator):
-    """Chat chunks to Responses events."""
+    """Converts chat chunks to Responses events."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
