@@ -54,7 +54,7 @@ def _plain(value: Any, unknown: Callable[[Any], Any], around: tuple[int, ...]) -
 
 
 def _container(value: Any, unknown: Callable[[Any], Any], around: tuple[int, ...]) -> Any:
-    """A mapping, a sequence or a dataclass."""
+    """Convert a mapping, a sequence or a dataclass."""
     if len(around) >= DEEPEST:
         return f"[nested deeper than {DEEPEST} levels]"
     if id(value) in around:

@@ -32,7 +32,10 @@ def start_time(pid: int) -> int:
 
 
 def _seconds_since_boot(process: Any) -> float:
-    """When a process began. Both times are by the clock, which may be set between two looks at it."""
+    """Return when a process began, in seconds since boot.
+
+    Both times are by the clock: it is read again if it was set meanwhile.
+    """
     while True:
         boot: float = psutil.boot_time()
         began: float = process.create_time()
@@ -95,7 +98,10 @@ def processes_of_sessions(leaders: set[int]) -> set[int]:
 
 
 def _namespace(pid: int) -> Path | None:
-    """Numbers of processes mean something in one namespace only; None where there are none."""
+    """Return the PID namespace of a process; None where there are no namespaces.
+
+    Process numbers are unique in one namespace only.
+    """
     if Path("/proc/self/ns/pid").exists():
         return Path(f"/proc/{pid}/ns/pid").readlink()
     return None

@@ -34,7 +34,7 @@ def did_you_mean(
     also: str = "",
     form: str = "{!r}",
 ) -> str:
-    """A hint after an unknown name.
+    """Write a hint for an unknown name.
 
     Args:
         word: The unknown name.
@@ -186,7 +186,7 @@ _user_folders: list[str] = []
 
 @contextmanager
 def _first_among_user_folders(folder: str) -> Iterator[None]:
-    """While a file is imported, modules in its folder take precedence over namesakes in the folders of other files."""
+    """While a file is imported, let modules in its folder take precedence over those in folders of other files."""
     other_folders = [
         folder_on_path
         for folder_on_path in _user_folders
@@ -215,7 +215,7 @@ def _forget_namesakes(folder: Path) -> None:
 
 
 def _folder_of(module: ModuleType) -> Path | None:
-    """The folder of a top-level module or package; None for others."""
+    """Return the folder of a top-level module or package; None for others."""
     file = getattr(module, "__file__", None)
     if not file or "." in module.__name__:
         return None

@@ -157,12 +157,12 @@ def member_path(path: ConfigPath, mapping: Mapping[Any, Any], key: Any) -> Confi
 
 
 def holds_secrets(path: ConfigPath) -> bool:
-    """Whether the values at and below a path may be headers or an environment."""
+    """Return whether the values at and below a path may be headers or an environment."""
     return any(_HEADER_KEY.search(str(key)) or _ENVIRONMENT_KEY.search(str(key)) for key in path)
 
 
 def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
-    """The parts of a value that are secret; the text itself when all of it is.
+    """Return the parts of a value that are secret; the text itself when all of it is.
 
     Args:
         text: The value, environment references expanded.
@@ -238,7 +238,7 @@ def _remember_lines(value: str) -> None:
 def masked_config(
     value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = ""
 ) -> Any:
-    """The value with ``***`` instead of every secret; references such as ``${VARIABLE}`` stay.
+    """Replace every secret in a value by ``***``; references such as ``${VARIABLE}`` stay.
 
     Args:
         value: A part of a config, environment references unexpanded.
@@ -300,7 +300,7 @@ def holds_mask(data: Any) -> Iterator[ConfigPath]:
 
 
 def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
-    """A value that is not a text; YAML reads a key of digits as a number."""
+    """Mask a value that is not a text: YAML reads a key of digits as a number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and place_of(path) is SettingKind.NAMED and abs(value) > _LARGEST_PLAIN_NUMBER:
         masked.append(path)
@@ -360,6 +360,7 @@ def _header_lines(text: str) -> list[str]:
 
 
 def _plain_values(data: Any) -> Iterator[str]:
+    """Yield the public values of a config, such as names of models."""
     for path, text, _ in _texts(data):
         if name_of(path) in _PLAIN_KEYS and place_of(path) is SettingKind.OTHER:
             yield text

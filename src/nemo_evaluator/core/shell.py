@@ -59,7 +59,7 @@ def is_user_name(name: str) -> bool:
 
 
 def mount_problem(mount: str, *, commas: bool = True) -> str | None:
-    """What is wrong with a mount ``host:container[:options]``; None when nothing is.
+    """Describe what is wrong with a mount ``host:container[:options]``; None when it is valid.
 
     Args:
         mount: The mount as the config writes it.

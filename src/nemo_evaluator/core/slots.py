@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 
 class Slots:
-    """A fair counting semaphore that also knows how many of its slots are lent out."""
+    """A fair counting semaphore that also counts the slots that are lent out."""
 
     def __init__(self, size: int) -> None:
         self.size = max(1, size)

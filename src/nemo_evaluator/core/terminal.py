@@ -52,7 +52,10 @@ def harmless(text: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """Escape those characters in a JSON text, which keeps its meaning; JSON itself escapes other controls."""
+    """Escape the characters that ``harmless`` replaces in a JSON text, whose meaning stays.
+
+    JSON itself escapes the other control characters.
+    """
     return text.translate(_ESCAPED)
 
 
@@ -115,7 +118,7 @@ def table(
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
-    """The cells of a row in one line, each as wide as its column."""
+    """Join the cells of a row to one line, each as wide as its column."""
     padded: list[str] = []
     for cell, width in zip(row, widths, strict=True):
         padded.append(cell + " " * (width - cells(cell)))
@@ -144,6 +147,7 @@ def _middle(text: str, room: int) -> str:
 
 
 def _cells_of(char: str) -> int:
+    """Return how many columns a character occupies: two for wide ones, none for combining ones."""
     if combining(char):
         return 0
     if east_asian_width(char) in "WF":

@@ -4,7 +4,7 @@ import textwrap
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 problem``, ``1,319 problems``."""
+    """Return a count with its noun: ``1 problem``, ``1,319 problems``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -28,7 +28,7 @@ def folded(text: str, width: int | None) -> str:
 def wrapped(
     text: str, indent: str = "  ", *, width: int | None = None, mark: str = ""
 ) -> list[str]:
-    """A sentence after its ``mark``, broken into lines of ``width``, the later ones indented further."""
+    """Put a sentence after its ``mark``, broken into lines of ``width``, the later ones indented further."""
     first = f"{indent}{mark}"
     if width is None or not text:
         return [(first + text).rstrip()]
