@@ -46,18 +46,21 @@ class AttackReport:
 
     @property
     def rate(self) -> float | None:
-        """The share of attacks that worked; None when none could be tried."""
+        """Return the share of attacks that worked; None when none could be tried."""
         if self.tried.total():
             return self.flipped.total() / self.tried.total()
         return None
 
     @property
     def blind(self) -> bool:
-        """Whether the judge cannot tell right from wrong: half of its verdicts or more are wrong without any attack."""
+        """Return whether the judge cannot tell right from wrong.
+
+        Half of its verdicts or more are then wrong without any attack.
+        """
         return self.judged > 0 and 2 * self.misjudged >= self.judged
 
     def to_dict(self) -> JsonDict:
-        """The report as JSON."""
+        """Return the report as JSON."""
         kinds: dict[str, dict[str, int]] = {}
         for kind, count in self.tried.items():
             kinds[kind] = {"tried": count, "flipped": self.flipped[kind]}

@@ -14,7 +14,7 @@ _CLASS: Final = lazy_pattern(r"\[([A-Za-z0-9])-([A-Za-z0-9])\]|\[([A-Za-z0-9]{2,
 
 
 def options_of(sample: ScorerInput) -> dict[str, str]:
-    """The option texts of a sample by label, if the row has them (``options``, ``choices`` or columns A, B, ...)."""
+    """Return a sample's option texts by label, if the row has them (``options``, ``choices`` or columns A, B, ...)."""
     metadata = sample.metadata
     offered = metadata.get("options") or metadata.get("choices")
     if isinstance(offered, Mapping) and "text" in offered:
@@ -81,7 +81,7 @@ def _letter_range(first: str, last: str) -> str:
 def extract_mcq_letter(
     text: str, labels: str = "ABCDEFGHIJ", options: Mapping[str, Any] | None = None
 ) -> str | None:
-    """The letter a response picks, or None."""
+    """Return the letter that a response picks, or None."""
     return pick(text, labels, options)
 
 

@@ -78,6 +78,7 @@ class Origins:
                 yield child, scope
 
     def _all_origins(self, node: ast.AST, scope: NameScope, visited: set[int]) -> set[str]:
+        """Collect the foreign names behind a value; ``visited`` has the expressions that were already inspected."""
         if id(node) in visited:
             return set()
         visited.add(id(node))
@@ -90,6 +91,7 @@ class Origins:
         return origins
 
     def _roots(self, node: ast.AST, scope: NameScope, depth: int) -> set[str]:
+        """Collect the foreign names that a value comes from; ``depth`` counts the assignments so far."""
         while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call, ast.Await)):
             if isinstance(node, ast.Call):
                 node = node.func

@@ -343,6 +343,7 @@ class Rewriter(ast.NodeTransformer):
         )
 
     def _kind_of_call(self, node: ast.Call) -> int:
+        """Return whether a call that asserts is constant, apart from the program, or involves it."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and not _is_self(node.func.value):
             # ``mock.assert_called_with(3)``: it is the object that knows.
@@ -355,6 +356,7 @@ class Rewriter(ast.NodeTransformer):
         return self._note(_KIND_APART if max(levels) == APART else _KIND_INVOLVED)
 
     def _kind_of(self, node: ast.expr) -> int:
+        """Return whether an asserted expression is constant, apart from the program, or involves it."""
         is_apart = self._flow.level(node, self._scope) == APART
         if self._truth.of(node, self._scope) is True or (
             is_apart and self._flow.is_closed(node, self._scope)

@@ -61,7 +61,7 @@ class FileScopes:
         return iter(self._of_node.values())
 
     def of(self, node: Scoped) -> NameScope:
-        """The scope that a module, class or function opens."""
+        """Return the scope that a module, class or function opens."""
         return self._of_node[node]
 
     def find(self, name: str, scope: NameScope) -> NameScope | None:
@@ -83,10 +83,11 @@ class FileScopes:
         return None
 
     def is_builtin(self, name: str) -> bool:
-        """Whether Python itself defines a name."""
+        """Return whether Python itself defines a name."""
         return name in _BUILTINS
 
     def _fill(self, scope: NameScope) -> None:
+        """Collect the nodes and names of a scope, and those of the scopes inside."""
         if isinstance(scope.node, FUNCTIONS):
             scope.parameters |= parameters_of(scope.node.args)
             scope.names |= scope.parameters
@@ -130,7 +131,7 @@ class FileScopes:
 
 
 def parameters_of(arguments: ast.arguments) -> set[str]:
-    """The names of all parameters."""
+    """Return the names of all parameters."""
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
