@@ -23,7 +23,11 @@ _FACTOR: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_size(text: str) -> int:
-    """The bytes of a size such as "512m", "4g", "4GiB" or a plain number. Raises ValueError for another text."""
+    """Return the bytes of a size such as "512m", "4g", "4GiB" or a plain number.
+
+    Raises:
+        ValueError: The text is not a size.
+    """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a size")
@@ -165,7 +169,7 @@ class Backend(ABC):
         """Run one command, and pass its output to ``emit`` as it arrives."""
 
     def shell(self, command: str) -> list[str]:
-        """The argument list that runs a shell command."""
+        """Return the argument list that runs a shell command."""
         return ["bash", "-c", command]
 
     async def exec(
@@ -241,7 +245,7 @@ class Backend(ABC):
             self.endpoints |= endpoint.inside(url_inside)
 
     async def _let_in(self, url: str) -> str:
-        """Make a URL of the host reachable: its address inside."""
+        """Make a URL of the host reachable, and return its address inside."""
         return self.resolve_outside_endpoint(url)
 
     async def _forget(self) -> None:

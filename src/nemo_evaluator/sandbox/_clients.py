@@ -234,7 +234,7 @@ class NodeSlots:
         return await self._free.get()
 
     def give(self, place: NodeSlot) -> None:
-        """Return a slot."""
+        """Put a slot back."""
         self._free.put_nowait(place)
 
     @staticmethod

@@ -109,6 +109,7 @@ class ContainerSandbox(WrappedSandbox):
             self.place.check()
 
     def _check_begun(self, command: Command, launched: int | None) -> None:
+        """Raise SandboxError when the client did not run the command, with the reason that it printed."""
         # Only the wrapper makes a client end with 0: a command may have read the begin marker out of the pipes.
         if command.begun or launched == 0:
             return

@@ -147,11 +147,12 @@ def rules(allowed: Sequence[str] = ()) -> str:
 
 
 def _rules_of_6() -> str:
-    """The network has no IPv6, but the host's end of it answers under a link-local address."""
+    """Return the rules for IPv6: the network has none, but the host's end answers under a link-local address."""
     return "\n".join(["*filter", "-A OUTPUT -o lo -j ACCEPT", "-A OUTPUT -j REJECT", "COMMIT", ""])
 
 
 def _restore(space: Path, command: str, text: str) -> None:
+    """Load rules into a network namespace. Raises SandboxError when that fails."""
     argv = ["nsenter", f"--net={space}", command, "--noflush"]
     try:
         ended = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT)

@@ -209,7 +209,11 @@ def listen_in(pid: int) -> tuple[int, int]:
 
 
 def listening(message: tuple[dict[str, Any], list[int]]) -> tuple[int, int]:
-    """The descriptor and the port of the socket in a message. Raises SandboxError for a message with an error."""
+    """Return the descriptor and the port of the socket in a message.
+
+    Raises:
+        SandboxError: The message is an error.
+    """
     answer, fds = message
     if "error" in answer:
         raise SandboxError(f"cannot open a way to the model: {answer['error']}")

@@ -23,7 +23,7 @@ _FIRST_UID: Final = 5_129_000
 
 
 def state_root() -> Path:
-    """The folder in which live sandboxes of this user are recorded, for ``nel sandbox``."""
+    """Return the folder in which live sandboxes of this user are recorded, for ``nel sandbox``."""
     return own_folder("nel-sandboxes")
 
 

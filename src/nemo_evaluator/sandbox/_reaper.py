@@ -91,6 +91,7 @@ class Reaper:
             await asyncio.to_thread(process.wait, 60)
 
     async def _send(self, message: dict[str, Any]) -> None:
+        """Send a message to the reaper process, which is started if necessary."""
         async with self._lock:
             if self._process is None:
                 argv = jail.command("reaper")

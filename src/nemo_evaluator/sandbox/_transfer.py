@@ -86,7 +86,7 @@ class Archive(tarfile.TarFile):
     members: list[tarfile.TarInfo]
 
     def next(self) -> tarfile.TarInfo | None:
-        """The next member; None at the end."""
+        """Return the next member; None at the end."""
         member = super().next()
         # The library remembers every member; a million of them would not fit.
         self.members = []
@@ -253,7 +253,11 @@ class SizeBudget:
         self._left = MAX_DOWNLOAD
 
     def spend(self, size: int) -> None:
-        """Note bytes before they are written. Raises TarError when they are too many."""
+        """Count bytes before they are written.
+
+        Raises:
+            TarError: They are too many.
+        """
         self._left -= size
         if self._left < 0:
             raise tarfile.TarError(f"its files hold more than {MAX_DOWNLOAD} bytes")

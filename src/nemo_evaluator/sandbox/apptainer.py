@@ -68,6 +68,7 @@ class ApptainerSandbox(ContainerSandbox):
     _groups: list[str] = field(default_factory=list, init=False)
 
     async def _boot(self, outside_endpoints: Sequence[OutsideEndpoint]) -> None:
+        """Start the instance, in a step of its own if there are nodes."""
         self.base_env = {"HOME": HOME, "LANG": "C.UTF-8"}
         argv = self._start_argv()
         if self.place is None:

@@ -317,7 +317,7 @@ class EcsProvider(Provider):
         return tunnel
 
     async def describe(self, task: str) -> dict[str, Any]:
-        """The description of a task by ECS; empty for a task that ECS no longer knows."""
+        """Return the description of a task by ECS; empty for a task that ECS no longer knows."""
         answer: Any = await _call(
             self._ecs.describe_tasks, cluster=self._config.cluster, tasks=[task]
         )
@@ -376,7 +376,11 @@ class EcsProvider(Provider):
 
 
 def aws_client(service: str, region: str | None) -> Any:
-    """A client of an AWS service. Raises MissingExtraError with the install line."""
+    """Create a client of an AWS service.
+
+    Raises:
+        MissingExtraError: boto3 is not installed.
+    """
     settings = optional("botocore.config", extra="aws", what="boto3").Config
     adaptive = settings(retries={"mode": "adaptive", "max_attempts": 10})
     return optional("boto3", extra="aws").client(service, region_name=region, config=adaptive)

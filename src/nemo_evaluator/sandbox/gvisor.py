@@ -66,6 +66,7 @@ class GVisorSandbox(ContainerSandbox):
         return self._runsc("delete", "-force", self.name)
 
     async def _lost(self, launched: int, token: str) -> Exit:
+        """Find out why a command ended without a report: memory may have run out, which ends the whole sandbox."""
         # The memory limit applies to gVisor itself: where Linux would kill one process, the whole sandbox ends.
         groups = [f"/sys/fs/cgroup/memory/{self.name}", f"/sys/fs/cgroup/{self.name}"]
         if cgroups.oom_kills(groups):

@@ -49,7 +49,7 @@ class ExistingSandbox:
 
 
 async def find_sandboxes() -> list[ExistingSandbox]:
-    """All sandboxes of this user: those with a record on this machine, and the containers of the docker engine."""
+    """Find all sandboxes of this user: those with a record on this machine, and the docker engine's containers."""
     return [*await asyncio.to_thread(_recorded), *await _docker()]
 
 
@@ -192,7 +192,7 @@ async def _docker() -> list[ExistingSandbox]:
 
 
 def _of_docker(labels: dict[str, str], age: float, handle: str) -> ExistingSandbox:
-    """A container, or a network without a container, by its labels."""
+    """Describe a container, or a network without a container, by its labels."""
     host, pid, began = labels["nel.owner"].split(":")
     is_local = host == socket.gethostname()
     return ExistingSandbox(

@@ -61,7 +61,7 @@ class LazySandbox:
 
     @property
     def started(self) -> bool:
-        """Whether it has been used."""
+        """Return whether the sandbox has been used."""
         return self._real is not None
 
     @property
@@ -126,7 +126,7 @@ class LazySandbox:
         return None
 
     async def _get(self) -> Sandbox:
-        """The real sandbox, started if need be. Raises SandboxError when it has ended."""
+        """Return the real sandbox, started if necessary. Raises SandboxError when it has ended."""
         async with self._lock:
             self._check()
             if self._real is None:

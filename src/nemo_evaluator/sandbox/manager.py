@@ -64,7 +64,7 @@ class SandboxManager:
 
     @property
     def live(self) -> int:
-        """How many sandboxes run, idle ones included."""
+        """Return how many sandboxes run, idle ones included."""
         return len(self._live)
 
     @asynccontextmanager
@@ -104,11 +104,19 @@ class SandboxManager:
                 log.warning("image %s is not ready: %s", image, outcome)
 
     async def check(self) -> None:
-        """Raise SandboxError when sandboxes of this kind do not work here."""
+        """Check that sandboxes of this kind work here.
+
+        Raises:
+            SandboxError: They do not.
+        """
         await self._once("", self._provider.check)
 
     async def ensure_image(self, image: str) -> None:
-        """Pull or build an image if need be. Raises SandboxError when that fails."""
+        """Pull or build an image if necessary.
+
+        Raises:
+            SandboxError: That fails.
+        """
         await self._once(image, partial(self._provider.ensure_image, image))
 
     def resolve(
@@ -272,6 +280,6 @@ def _has_failed(task: asyncio.Task[None]) -> bool:
 
 
 def _shared_key(spec: SandboxSpec) -> str:
-    """Equal for the specs whose programs can share a sandbox."""
+    """Return a key that is equal for specs whose programs can share a sandbox."""
     volumes = [str(volume) for volume in spec.volumes]
     return digest([spec.image, spec.workdir, spec.env, spec.files, spec.entrypoint, volumes])

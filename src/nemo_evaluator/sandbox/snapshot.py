@@ -72,7 +72,11 @@ async def take_snapshot(
 
 
 def read_archive(archive: Path, texts: frozenset[str] = frozenset()) -> Snapshot:
-    """The entries of an archive, by path. Raises SandboxError for an archive that cannot be read."""
+    """Read the entries of an archive, by path.
+
+    Raises:
+        SandboxError: The archive cannot be read.
+    """
     entries: Snapshot = {}
     try:
         with Archive.open(archive, mode="r:") as tar:
@@ -124,7 +128,7 @@ def _entry(
 
 
 def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
-    """Every path that differs between two snapshots, and how."""
+    """Return every path that differs between two snapshots, and how."""
     changes: dict[str, Change] = {}
     for path, entry in after.items():
         earlier = before.get(path)
