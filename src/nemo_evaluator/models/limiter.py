@@ -165,6 +165,7 @@ class Limiter:
         return {**current_limits, "history": list(self.history)}
 
     def _free(self, now: float) -> bool:
+        """Return whether a request may be sent now."""
         if now < self._paused_until:
             return False
         if self._one_by_one:
@@ -177,6 +178,7 @@ class Limiter:
         return self._tokens >= 1.0
 
     def _admit(self, now: float) -> None:
+        """Count a request that is sent now."""
         self.in_flight += 1
         if self._one_by_one:
             self._paused_until = math.inf
@@ -260,6 +262,7 @@ class Limiter:
         self._note(now, why)
 
     def _cut_rate(self, now: float) -> None:
+        """Reduce the rate below that of the last seconds, after a 429."""
         self._roll(now)
         recent_rate = self._sent_now + self._sent_before * (1.0 - now % 1.0)
         if self.rate is None:

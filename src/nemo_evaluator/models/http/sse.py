@@ -183,6 +183,7 @@ class ChatGatherer(Gatherer):
         return has_output
 
     def _take_call(self, call: JsonDict, calls: dict[int, JsonDict]) -> None:
+        """Add a part of a tool call; arguments arrive in pieces."""
         gathered_call = calls.setdefault(_index(call), {"id": "", "name": "", "arguments": []})
         function = as_dict(call.get("function"))
         gathered_call["id"] = call.get("id") or gathered_call["id"]
