@@ -309,6 +309,7 @@ class Proxy(HttpServer):
             await self._send_json(respond, reply.status, route.reply(reply.body), headers=headers)
 
     async def _stream(self, route: Route, reply: ModelReply, respond: Respond) -> None:
+        """Send a stream to the agent, without the secrets that a server may have echoed."""
         assert reply.stream is not None
         self._statuses["200"] += 1
         head = [(b"content-type", _EVENT_STREAM), (b"cache-control", b"no-cache")]

@@ -129,6 +129,7 @@ class Traffic(base.Observer):
             )
 
     def _add_error(self, record: JsonDict, reply: ModelReply) -> None:
+        """Add the type, the message and the body of an error to a record."""
         fields = as_dict(reply.body.get("error"))
         record["error_type"] = fields.get("type") or "http_error"
         record["error_message"] = message_of(reply)

@@ -237,6 +237,7 @@ def _usage(usage: Any) -> JsonDict:
 
 
 def _message(head: JsonDict, content: list[JsonDict], stop: str | None, usage: Any) -> JsonDict:
+    """Build a message from the head of a stream, its content and its usage."""
     return {
         "id": head.get("id", "msg"),
         "type": "message",

@@ -116,6 +116,7 @@ class _ResponsesTranslator(Translator):
         yield self._event(f"response.{whole['status']}", response=whole)
 
     def _add_text(self, text: str) -> Iterator[bytes]:
+        """Yield the events of a part of the text; the first part also opens the item."""
         position = {"item_id": "msg_0", "output_index": 0}
         if not self._text:
             item = {**_message_item(""), "status": "in_progress", "content": []}
@@ -177,6 +178,7 @@ def _to_chat(body: JsonDict) -> JsonDict:
 
 
 def _chat_messages(body: JsonDict) -> list[Message]:
+    """Convert the instructions and the input items to chat messages."""
     messages: list[Message] = []
     if body.get("instructions"):
         messages.append({"role": "system", "content": body["instructions"]})

@@ -89,6 +89,7 @@ class Interceptor(base.Interceptor):
         return changed
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        """Remove, rename and add headers."""
         added_names = {name.lower() for name in self._headers_add}
         changed: dict[str, str] = {}
         for name, value in headers.items():

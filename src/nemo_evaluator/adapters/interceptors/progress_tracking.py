@@ -62,6 +62,7 @@ class Interceptor(base.Observer):
             task.add_done_callback(self._posts.discard)
 
     async def _post(self, url: str, count: int) -> None:
+        """Post the number of answers to the webhook; a failure is only logged and counted."""
         try:
             timeout = aiohttp.ClientTimeout(total=_BOUND)
             async with (
