@@ -34,27 +34,27 @@ def hide_arguments() -> None:
         value = os.environ.pop(_CARRIED.format(number), None)
         if value is not None:
             carried[number] = value
-    masked = masked_arguments(arguments)
+    masked_words = masked_arguments(arguments)
     if carried:
         sys.argv[1:] = [carried.get(number, argument) for number, argument in enumerate(arguments)]
         # Only to remember the secrets.
         masked_arguments(sys.argv[1:])
-    elif masked != arguments:
+    elif masked_words != arguments:
         interpreter = sys.orig_argv[: len(sys.orig_argv) - len(arguments)]
         environment = os.environ | carried_arguments(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, [*interpreter, *masked], environment)  # noqa: S606 - nel itself again
+        os.execve(sys.executable, [*interpreter, *masked_words], environment)  # noqa: S606 - nel itself again
 
 
 def masked_arguments(words: Sequence[str]) -> list[str]:
     """Return the arguments with ``***`` instead of their secrets, which nel remembers from now on."""
-    masked: list[str] = []
+    masked_words: list[str] = []
     previous_argument = ""
     for argument in words:
-        masked.append(_masked(argument, previous_argument))
+        masked_words.append(_masked(argument, previous_argument))
         previous_argument = argument
-    return masked
+    return masked_words
 
 
 def carried_arguments(words: Sequence[str]) -> dict[str, str]:
@@ -119,12 +119,12 @@ def _is_secret_setting(name: str, value: str) -> bool:
     """Whether the value of ``-O a.b=value`` is or may hold a secret; its secrets are remembered."""
     keys = [key for key in re.split(r"[.\[\]]+", name.lstrip("+~")) if key]
     path = tuple(int(key) if key.isdecimal() else key for key in keys)
-    bare = value.strip().strip("'\"")
-    masked = _places.masked_text(bare, path)
-    for part in _places.secret_parts(bare, path):
+    unquoted = value.strip().strip("'\"")
+    masked_value = _places.masked_text(unquoted, path)
+    for part in _places.secret_parts(unquoted, path):
         if "${" not in part:
             _places.remember_part(part)
-    if masked != bare:
+    if masked_value != unquoted:
         return True
     # Inline mappings and lists are not parsed here: one that mentions a key is masked as a whole.
     is_inline = value.lstrip()[:1] in ("{", "[")

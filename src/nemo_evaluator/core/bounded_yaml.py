@@ -91,7 +91,7 @@ class _Sizes:
             elif isinstance(event, yaml.CollectionEndEvent):
                 self._close()
             elif isinstance(event, yaml.AliasEvent):
-                if any(opened.anchor == event.anchor for opened in self._open):
+                if any(open_value.anchor == event.anchor for open_value in self._open):
                     raise _refused("an alias of itself", event)
                 size = self._anchors.get(event.anchor, _SCALAR)
                 self._node(event, size.nodes)
@@ -106,27 +106,27 @@ class _Sizes:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise _refused(f"more than {MAX_NODES:,} values", event)
-        above = self._open[-1] if self._open else None
-        if above is None or not above.is_mapping:
+        parent = self._open[-1] if self._open else None
+        if parent is None or not parent.is_mapping:
             return
-        is_plain_key = above.key_is_next and isinstance(event, yaml.ScalarEvent)
+        is_plain_key = parent.key_is_next and isinstance(event, yaml.ScalarEvent)
         if is_plain_key and event.value != "<<":
-            if event.value in above.keys:
+            if event.value in parent.keys:
                 raise _refused(f"duplicate key {event.value[:80]!r}", event)
-            above.keys.add(event.value)
-        above.key_is_next = not above.key_is_next
+            parent.keys.add(event.value)
+        parent.key_is_next = not parent.key_is_next
 
     def _level(self, event: Any, below: int) -> None:
         """Note a value with so many levels below it."""
         depth = len(self._open) + below
         if depth > MAX_DEPTH:
             raise _refused(f"more than {MAX_DEPTH} levels", event)
-        for opened in self._open:
-            opened.deepest = max(opened.deepest, depth)
+        for open_value in self._open:
+            open_value.deepest = max(open_value.deepest, depth)
 
     def _close(self) -> None:
-        closed = self._open.pop()
-        if closed.anchor:
-            nodes = self._nodes - closed.nodes_before
-            levels = closed.deepest - len(self._open)
-            self._anchors[closed.anchor] = _Size(nodes, levels)
+        closed_value = self._open.pop()
+        if closed_value.anchor:
+            nodes = self._nodes - closed_value.nodes_before
+            levels = closed_value.deepest - len(self._open)
+            self._anchors[closed_value.anchor] = _Size(nodes, levels)

@@ -34,15 +34,15 @@ def code_words(function: object, seen: set[object] | None = None) -> set[str]:
         closure_values = inspect.getclosurevars(function).nonlocals
     else:
         closure_values = {}
-    for used in [
+    for used_object in [
         function.__globals__.get(name, closure_values.get(name))
         for name in {*names_and_texts, *closure_values}
     ]:
-        if inspect.isfunction(used):
-            names_and_texts.add(used.__name__)
-            used_file = source_file(used)
+        if inspect.isfunction(used_object):
+            names_and_texts.add(used_object.__name__)
+            used_file = source_file(used_object)
             if file is not None and used_file is not None and used_file.parent == file.parent:
-                names_and_texts |= code_words(used, seen)
+                names_and_texts |= code_words(used_object, seen)
     return names_and_texts
 
 

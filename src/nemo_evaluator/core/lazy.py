@@ -87,8 +87,8 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, inner = homes[name].partition(":")
-        value = getattr(importlib.import_module(module), inner or name)
+        module, _, inner_name = homes[name].partition(":")
+        value = getattr(importlib.import_module(module), inner_name or name)
         setattr(sys.modules[package], name, value)
         return value
 

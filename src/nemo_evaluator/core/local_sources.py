@@ -54,12 +54,12 @@ def imported_sources(files: Iterable[Path]) -> LocalSources:
         files: The files; they are not part of the result.
     """
     sources = LocalSources()
-    own = {path.resolve() for path in files}
-    pending = sorted(own)
-    visited = set(own)
+    own_files = {path.resolve() for path in files}
+    pending = sorted(own_files)
+    visited = set(own_files)
     while pending:
         for name, imported in _imports(pending.pop(), sources.packages):
-            if imported in own:
+            if imported in own_files:
                 continue
             sources.files[name] = imported
             if imported not in visited:
@@ -132,8 +132,8 @@ def _names_of_call(
     level = len(dotted_name) - len(name)
     package = _literal_argument(call, 1, "package") if level else ""
     if package:
-        above = package.split(".")[: 1 - level or None]
-        yield ".".join([*above, name]), roots
+        parent_packages = package.split(".")[: 1 - level or None]
+        yield ".".join([*parent_packages, name]), roots
     elif name and level:
         yield name, [_folder_above(path, level)]
     elif name:
@@ -180,11 +180,11 @@ def _called(function: ast.expr) -> str:
 
 def _roots(path: Path) -> list[Path]:
     """The folders of absolute imports: that of the file, the one above its package, and those of ``sys.path``."""
-    above = path.parent
-    while (above / "__init__.py").is_file() and above != above.parent:
-        above = above.parent
+    folder_above = path.parent
+    while (folder_above / "__init__.py").is_file() and folder_above != folder_above.parent:
+        folder_above = folder_above.parent
     searched = [Path(entry or ".").resolve() for entry in sys.path]
-    return list(dict.fromkeys([path.parent, above, *searched]))
+    return list(dict.fromkeys([path.parent, folder_above, *searched]))
 
 
 def _resolved(
@@ -192,16 +192,16 @@ def _resolved(
 ) -> Iterator[tuple[str, Path]]:
     """The files of a module and of the packages around it, in the first folder that has the outermost of them."""
     parts = name.split(".")
-    first = parts[0]
-    if not relative and (first == _OURS or first in sys.stdlib_module_names):
+    top_package = parts[0]
+    if not relative and (top_package == _OURS or top_package in sys.stdlib_module_names):
         return
-    matching = [folder for folder in folders if _has_module(folder, first)]
+    matching = [folder for folder in folders if _has_module(folder, top_package)]
     local_folders = [folder for folder in matching if not _is_installed(folder)]
     if local_folders:
         yield from _along(local_folders[0], parts)
     # Python may import the local or the installed module; either may change the verdict.
     if len(local_folders) < len(matching):
-        packages.add(first)
+        packages.add(top_package)
 
 
 def _along(folder: Path, parts: list[str]) -> Iterator[tuple[str, Path]]:

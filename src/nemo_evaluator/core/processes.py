@@ -118,9 +118,9 @@ def descendants(pid: int) -> list[int]:
 def wait_gone(pid: int, seconds: float) -> bool:
     """Wait until a process has ended; returns False when it is still running after so many seconds."""
     began = start_time(pid)
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while is_alive(pid, began):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True

@@ -167,15 +167,15 @@ def _load_file(path: Path) -> ModuleType:
         # At the end: it must not hide installed libraries.
         sys.path.append(folder)
         _user_folders.append(folder)
-    before = set(sys.modules)
+    names_before = set(sys.modules)
     try:
         with _first_among_user_folders(folder):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
-        for new in set(sys.modules) - before:
-            if _folder_of(sys.modules[new]) == path.parent:
-                del sys.modules[new]
+        for new_name in set(sys.modules) - names_before:
+            if _folder_of(sys.modules[new_name]) == path.parent:
+                del sys.modules[new_name]
         raise
     return module
 

@@ -26,8 +26,8 @@ _HARMLESS: Final = re.compile(
 
 def looks_secret(name: str) -> bool:
     """Return whether a variable, parameter or header of this name usually holds a secret."""
-    whole = _SEPARATOR.sub("_", name)
-    parted = _HUMP.sub("_", whole)
-    if _SECRET.search(parted) is None and _SECRET.search(whole) is None:
+    plain_name = _SEPARATOR.sub("_", name)
+    parted_name = _HUMP.sub("_", plain_name)
+    if _SECRET.search(parted_name) is None and _SECRET.search(plain_name) is None:
         return False
-    return _HARMLESS.search(parted) is None
+    return _HARMLESS.search(parted_name) is None

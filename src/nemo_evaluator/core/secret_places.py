@@ -128,18 +128,18 @@ _SECRET_PLACES: Final = (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVI
 def place_of(path: ConfigPath) -> SettingKind:
     """Return the kind of the setting at a path; its own name takes precedence over those above it."""
     name = name_of(path)
-    above = [key for key in path[:-1] if isinstance(key, str)]
-    if any(_HEADER_KEY.search(key) for key in above):
+    keys_above = [key for key in path[:-1] if isinstance(key, str)]
+    if any(_HEADER_KEY.search(key) for key in keys_above):
         if name.lower() in _HARMLESS_HEADERS:
             return SettingKind.OTHER
         return SettingKind.HEADER
     if looks_secret(name):
         return SettingKind.NAMED
-    if name.lower() not in _BESIDE_SECRETS and any(looks_secret(key) for key in above):
+    if name.lower() not in _BESIDE_SECRETS and any(looks_secret(key) for key in keys_above):
         return SettingKind.NAMED
-    if any(_ENVIRONMENT_KEY.search(key) for key in (*above, name)):
+    if any(_ENVIRONMENT_KEY.search(key) for key in (*keys_above, name)):
         return SettingKind.ENVIRONMENT
-    if any(_COMMAND_KEY.search(key) for key in (*above, name)):
+    if any(_COMMAND_KEY.search(key) for key in (*keys_above, name)):
         return SettingKind.COMMAND
     return SettingKind.OTHER
 
@@ -202,10 +202,10 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
         raw: The same with its references.
         environment: The variables they were taken from.
     """
-    plain = frozenset(_plain_values(data))
+    public_values = frozenset(_plain_values(data))
     for path, text, before in _texts(data):
         for part in secret_parts(text, path, before):
-            remember_part(part, plain)
+            remember_part(part, public_values)
     for path, text, _ in _texts(raw):
         place = place_of(path)
         if "${" not in text or place not in _SECRET_PLACES:
@@ -214,7 +214,7 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
             value = environment.get(reference[1] or "", "")
             is_location = place is SettingKind.ENVIRONMENT and _is_location(value)
             if value and not is_location:
-                remember_part(value, plain)
+                remember_part(value, public_values)
 
 
 def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
@@ -253,17 +253,17 @@ def masked_config(
         return members
     if isinstance(value, list):
         items: list[Any] = []
-        earlier = ""
+        previous_text = ""
         for number, item in enumerate(value):
-            items.append(masked_config(item, masked, (*path, number), before=earlier))
-            earlier = item if isinstance(item, str) else ""
+            items.append(masked_config(item, masked, (*path, number), before=previous_text))
+            previous_text = item if isinstance(item, str) else ""
         return items
     if not isinstance(value, str):
         return _masked_number(value, masked, path)
-    shown = masked_text(value, path, before)
-    if shown != value:
+    masked_value = masked_text(value, path, before)
+    if masked_value != value:
         masked.append(path)
-    return shown
+    return masked_value
 
 
 def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
@@ -335,10 +335,10 @@ def _texts(
         for key, item in value.items():
             yield from _texts(item, member_path(path, value, str(key)))
     elif isinstance(value, list):
-        earlier = ""
+        previous_text = ""
         for number, item in enumerate(value):
-            yield from _texts(item, (*path, number), earlier)
-            earlier = item if isinstance(item, str) else ""
+            yield from _texts(item, (*path, number), previous_text)
+            previous_text = item if isinstance(item, str) else ""
 
 
 def _listed_header(text: str) -> list[str]:

@@ -250,13 +250,13 @@ def is_reference_name(name: str) -> bool:
 def header_parts(value: str) -> Iterator[str]:
     """Yield the forms of a header's value that a server may repeat: whole, without its scheme, and in parts."""
     yield value
-    bare = without_scheme(value)
-    yield bare
-    if ";" in bare or "=" in bare:
+    credentials = without_scheme(value)
+    yield credentials
+    if ";" in credentials or "=" in credentials:
         # A cookie: each value by itself.
-        yield from cookie_values(bare)
+        yield from cookie_values(credentials)
     if value[:6].lower() == "basic ":
-        yield from _basic_parts(bare)
+        yield from _basic_parts(credentials)
 
 
 def cookie_values(text: str) -> list[str]:

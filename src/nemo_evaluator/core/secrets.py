@@ -246,10 +246,10 @@ def _inside_base64(data: bytes, before: int) -> Iterator[str]:
     encoded = _base64.b64encode(bytes(before) + data).decode().rstrip("=")
     first_letter = -(-before * 8 // 6)
     last_letter = (before + len(data)) * 8 // 6
-    inside = encoded[first_letter:last_letter]
-    if len(inside) >= _SHORTEST:
-        yield inside
-        yield inside.replace("+", "-").replace("/", "_")
+    own_part = encoded[first_letter:last_letter]
+    if len(own_part) >= _SHORTEST:
+        yield own_part
+        yield own_part.replace("+", "-").replace("/", "_")
 
 
 def _quoted(text: str) -> str:

@@ -127,12 +127,12 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def shortened(names: Sequence[str], room: int) -> list[str]:
     """Cut names in the middle to a number of columns, and number those that would read the same."""
-    short = [name if cells(name) <= room else _middle(name, room) for name in names]
+    shortened_names = [name if cells(name) <= room else _middle(name, room) for name in names]
     names_of: dict[str, set[str]] = {}
-    for text, name in zip(short, names, strict=True):
+    for text, name in zip(shortened_names, names, strict=True):
         names_of.setdefault(text, set()).add(name)
     unambiguous: list[str] = []
-    for number, text in enumerate(short, 1):
+    for number, text in enumerate(shortened_names, 1):
         if len(names_of[text]) > 1:
             unambiguous.append(f"{fitted(text, room - 4)}{number:>4}")
         else:

@@ -57,9 +57,9 @@ class _Plan:
 
     def _generate(self, group: tuple[str, ...], options: dict[str, Any]) -> None:
         """Generate a copy of the class, and take the attributes of a group from it."""
-        bare = self._metaclass(self.home.__name__, self.home.__bases__, dict(self._namespace))
-        bare.__qualname__ = self.home.__qualname__
-        generated: type = dataclasses.dataclass(**options)(bare)
+        class_copy = self._metaclass(self.home.__name__, self.home.__bases__, dict(self._namespace))
+        class_copy.__qualname__ = self.home.__qualname__
+        generated: type = dataclasses.dataclass(**options)(class_copy)
         for name in group:
             if isinstance(self.home.__dict__.get(name), _Deferred):
                 setattr(self.home, name, generated.__dict__[name])

@@ -14,11 +14,11 @@ def folded(text: str, width: int | None) -> str:
         return text
     lines: list[str] = []
     for line in text.split("\n"):
-        further = " " * (len(line) - len(line.lstrip()) + 2)
+        continuation_indent = " " * (len(line) - len(line.lstrip()) + 2)
         lines += textwrap.wrap(
             line,
             max(width, 40),
-            subsequent_indent=further,
+            subsequent_indent=continuation_indent,
             break_long_words=False,
             break_on_hyphens=False,
         ) or [""]
@@ -29,14 +29,14 @@ def wrapped(
     text: str, indent: str = "  ", *, width: int | None = None, mark: str = ""
 ) -> list[str]:
     """Put a sentence after its ``mark``, broken into lines of ``width``, the later ones indented further."""
-    first = f"{indent}{mark}"
+    first_indent = f"{indent}{mark}"
     if width is None or not text:
-        return [(first + text).rstrip()]
-    further = indent + " " * max(len(mark), 2)
+        return [(first_indent + text).rstrip()]
+    continuation_indent = indent + " " * max(len(mark), 2)
     return textwrap.wrap(
         text,
         max(width, 40),
-        initial_indent=first,
-        subsequent_indent=further,
+        initial_indent=first_indent,
+        subsequent_indent=continuation_indent,
         break_on_hyphens=False,
     )
