@@ -107,16 +107,18 @@ def _announced(text: str, lower: str, place: int) -> Claim | None:
         if "</answer>" not in lower[place:]:
             return _line(text, place, place + 7, kind=ClaimKind.AFTER)
         return None
-    before = _before(text, lower, place)
-    if before is not None:
-        return Claim(ClaimKind.BEFORE, before[0], *before, place + 6)
-    after = _AFTER.match(text, place) or _HEADING.match(text, place)
-    if after is not None:
-        lead = _LEAD.match(text, after.end())
-        return _line(text, place, lead.end() if lead else after.end(), kind=ClaimKind.AFTER)
-    bare = _BARE.match(text, place)
-    if bare:
-        return _line(text, place, bare.end(), kind=ClaimKind.WEAK)
+    subject_span = _before(text, lower, place)
+    if subject_span is not None:
+        return Claim(ClaimKind.BEFORE, subject_span[0], *subject_span, place + 6)
+    announcement = _AFTER.match(text, place) or _HEADING.match(text, place)
+    if announcement is not None:
+        lead_in = _LEAD.match(text, announcement.end())
+        return _line(
+            text, place, lead_in.end() if lead_in else announcement.end(), kind=ClaimKind.AFTER
+        )
+    bare_word = _BARE.match(text, place)
+    if bare_word:
+        return _line(text, place, bare_word.end(), kind=ClaimKind.WEAK)
     return None
 
 

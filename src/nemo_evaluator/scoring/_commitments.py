@@ -133,17 +133,17 @@ class Commitments(Generic[V]):
     def _add_clause(self, clause: Clause, cued: bool, prefix: int) -> bool:
         """Weigh one clause. Returns whether the next clause still follows the announcement."""
         continues = cued or _some_rule_applies(CUES, self, clause)
-        named = _named_values(self.reader, clause, continues)
-        if named is None:
+        named_values = _named_values(self.reader, clause, continues)
+        if named_values is None:
             return self._add_nothing(clause, cued)
-        statement = _stated(self, clause, named, prefix=prefix if cued else 0)
+        statement = _stated(self, clause, named_values, prefix=prefix if cued else 0)
         self.void = bool(statement.stance & VOID) and clause.edge[:1] in COMMAS
         if statement.stance & VOID:
             self._deny(statement, cued)
         else:
-            adds = _some_rule_applies(ADDITIONS, self, statement)
-            if continues or adds or _some_rule_applies(COUNTS, self, statement):
-                self._commit(statement, adds=adds)
+            adds_values = _some_rule_applies(ADDITIONS, self, statement)
+            if continues or adds_values or _some_rule_applies(COUNTS, self, statement):
+                self._commit(statement, adds=adds_values)
             else:
                 self.joined = False
         return False
@@ -375,14 +375,14 @@ DOUBTS: Final = {
 
 
 def _named_values(reader: Reader[V], clause: Clause, cued: bool) -> NamedValues[V] | None:
-    named = reader.read(clause.text, cued=cued)
-    if named is None and clause.has(ClauseMark.REJECT):
+    named_values = reader.read(clause.text, cued=cued)
+    if named_values is None and clause.has(ClauseMark.REJECT):
         # "A (and not B)": what precedes the rejection may be readable by itself.
         rejection = next(
             marked_word for marked_word in clause.marks if marked_word.kind & ClauseMark.REJECT
         )
-        named = reader.read(clause.text[: rejection.start], cued=cued)
-    return named
+        named_values = reader.read(clause.text[: rejection.start], cued=cued)
+    return named_values
 
 
 def _stated(

@@ -44,13 +44,13 @@ _REGION: Final = 1000
 
 def is_list(text: str) -> bool:
     """Several values: a comma between them (not inside a number or brackets), a set, a tuple, an interval, "or", ±."""
-    bare = text.strip().strip("$").strip()
-    if _WORDED.search(bare) or bare.startswith(("\\{", "\\left\\{")):
+    formula = text.strip().strip("$").strip()
+    if _WORDED.search(formula) or formula.startswith(("\\{", "\\left\\{")):
         return True
-    inside = bare.replace("\\left", "").replace("\\right", "").strip()
-    if inside[:1] in ("(", "[") and inside[-1:] in (")", "]"):
-        inside = inside[1:-1]
-    return len(split_list(inside)) > 1
+    content = formula.replace("\\left", "").replace("\\right", "").strip()
+    if content[:1] in ("(", "[") and content[-1:] in (")", "]"):
+        content = content[1:-1]
+    return len(split_list(content)) > 1
 
 
 def is_relation(text: str) -> bool:
@@ -103,13 +103,13 @@ class Formulas:
             if end is None:
                 open_boxes += 1
                 continue
-            before = text[position : box.start()]
+            text_before = text[position : box.start()]
             # A box inside a formula leaves its dollar signs without partners.
-            inside = before.count("$") % 2 == 1 or before.endswith("$$")
-            pieces.append(self._hide_spans(before.rstrip("$")))
+            is_in_formula = text_before.count("$") % 2 == 1 or text_before.endswith("$$")
+            pieces.append(self._hide_spans(text_before.rstrip("$")))
             pieces.append(f"\\boxed{{{self._hide(text[box.end() : end])}}}")
             position = end + 1
-            while inside and text.startswith("$", position):
+            while is_in_formula and text.startswith("$", position):
                 position += 1
         pieces.append(self._hide_spans(text[position:]))
         return "".join(pieces)
@@ -135,24 +135,24 @@ class Formulas:
             return None
         takes_last = self._last and not cued
         chosen = formulas[-1] if takes_last else formulas[0]
-        opens = not clause[: chosen.start()].strip(" *_`~#:>\"'“=")
-        if not (cued or self._last) and not _is_asserted(clause, chosen, opens):
+        opens_clause = not clause[: chosen.start()].strip(" *_`~#:>\"'“=")
+        if not (cued or self._last) and not _is_asserted(clause, chosen, opens_clause):
             return None
-        if cued and not opens and not _JOINT.search(clause, chosen.end()):
+        if cued and not opens_clause and not _JOINT.search(clause, chosen.end()):
             chosen = formulas[-1]
         if len(formulas) == 1 and _BOUND.search(clause, 0, chosen.start()):
             return None
         if takes_last:
             chosen = _first_joined(clause, formulas)
-        masked, end = _joined_formulas(clause, chosen)
-        values = tuple(dict.fromkeys(self.spans[ord(letter) - _FIRST] for letter in masked))
-        return NamedValues(values, chosen.start(), end, bare=opens and _ends(clause, end))
+        letters, end = _joined_formulas(clause, chosen)
+        values = tuple(dict.fromkeys(self.spans[ord(letter) - _FIRST] for letter in letters))
+        return NamedValues(values, chosen.start(), end, bare=opens_clause and _ends(clause, end))
 
     def weak(self, line: str) -> NamedValues[str] | None:
         """The formula of a line of at most three words."""
-        named = self.read(line, cued=True)
-        if named is not None and len(line.split()) < _SHORT_LINE:
-            return named
+        named_values = self.read(line, cued=True)
+        if named_values is not None and len(line.split()) < _SHORT_LINE:
+            return named_values
         return None
 
     def _plain(self, clause: str) -> NamedValues[str] | None:
@@ -184,13 +184,13 @@ def _is_asserted(clause: str, formula: re.Match[str], opens: bool) -> bool:
 
 def _first_joined(clause: str, formulas: list[re.Match[str]]) -> re.Match[str]:
     """The first of the formulas to which the last one is joined: "possible values: a and b"."""
-    first = formulas[-1]
-    for earlier in reversed(formulas[:-1]):
-        joint = _JOINT.match(clause, earlier.end(), first.start())
-        if joint is None or joint.end() != first.start():
+    first_formula = formulas[-1]
+    for formula in reversed(formulas[:-1]):
+        joint = _JOINT.match(clause, formula.end(), first_formula.start())
+        if joint is None or joint.end() != first_formula.start():
             break
-        first = earlier
-    return first
+        first_formula = formula
+    return first_formula
 
 
 def _joined_formulas(clause: str, first: re.Match[str]) -> tuple[list[str], int]:
@@ -237,9 +237,9 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
     if not _KNOWN.search(last_line) and (
         len(last_line.split()) <= _SHORT_LINE or not _PROSE.search(last_line)
     ):
-        plain = last_line.replace("**", "").strip("`# \t").rstrip(".")
-        if plain and not is_task(last_line) and "answer" not in last_line.lower():
-            return (plain,)
+        plain_line = last_line.replace("**", "").strip("`# \t").rstrip(".")
+        if plain_line and not is_task(last_line) and "answer" not in last_line.lower():
+            return (plain_line,)
         return None
     for line in reversed(lines[-_LAST_LINES:]):
         sentences = [sentence for sentence in _SENTENCE_END.split(line) if sentence.strip()]

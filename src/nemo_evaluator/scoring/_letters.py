@@ -57,9 +57,9 @@ class Letters:
         text = _without_latex(clause)
         match = self.patterns.opening.match(text)
         if match is not None:
-            named = self._opening_label(clause, match, cued)
-            if named is not None:
-                return named
+            named_values = self._opening_label(clause, match, cued)
+            if named_values is not None:
+                return named_values
         if not cued:
             return self._asserted(text)
         label = self.by_text(clause)
@@ -143,10 +143,10 @@ class Letters:
         start, end = assertion.span(group)
         labels, end = self._joined_labels(text, self.label(assertion[group]), end)
         if len(labels) == 1:
-            earlier = self._joined_before(text[:end])
-            if earlier is not None:
-                labels = tuple(dict.fromkeys((self.label(earlier[1]), *labels)))
-                start = earlier.start()
+            joined_label = self._joined_before(text[:end])
+            if joined_label is not None:
+                labels = tuple(dict.fromkeys((self.label(joined_label[1]), *labels)))
+                start = joined_label.start()
         return NamedValues(labels, start, end)
 
     def _last_assertion(self, text: str) -> re.Match[str] | None:
@@ -261,11 +261,11 @@ def _masked_option(text: str, wanted: str, label: str | None, token: str) -> str
     start = lower.find(wanted)
     while start >= 0:
         end = start + len(wanted)
-        before = lower[max(0, start - _LABEL_WINDOW) : start].strip(CLOSERS + "([-–—")
-        quoted = label is None or before == label
+        text_before = lower[max(0, start - _LABEL_WINDOW) : start].strip(CLOSERS + "([-–—")
+        is_quoted = label is None or text_before == label
         begins_in_word = lower[start - 1 : start].isalnum() and wanted[0].isalnum()
         ends_in_word = lower[end : end + 1].isalnum()
-        if quoted and not begins_in_word and not ends_in_word:
+        if is_quoted and not begins_in_word and not ends_in_word:
             text = f"{text[:start]}{token}{text[end:]}"
             lower = f"{lower[:start]}{token}{lower[end:]}"
         start = lower.find(wanted, start + 1)

@@ -39,32 +39,32 @@ _NAME: Final = lazy_pattern(r"(?<![.!?]\s)(?<!\A)(?<![\w'’])[A-Z][\w'’.-]+")
 @lru_cache(maxsize=4096)
 def _plainly(phrase: str) -> str:
     """A phrase in the form in which it is searched: folded, in lower case, without its article."""
-    plain = " ".join(fold(phrase).casefold().split()).strip(" .\"'")
-    article = _ARTICLE.match(plain)
+    plain_phrase = " ".join(fold(phrase).casefold().split()).strip(" .\"'")
+    article = _ARTICLE.match(plain_phrase)
     if article:
-        return plain[article.end() :]
-    return plain
+        return plain_phrase[article.end() :]
+    return plain_phrase
 
 
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str] | None:
     """Build the expression for a phrase, whatever signs separate its words."""
-    plain = fold(phrase)
-    article = _ARTICLE.match(plain)
+    plain_phrase = fold(phrase)
+    article = _ARTICLE.match(plain_phrase)
     if article:
-        plain = plain[article.end() :]
-    parts = list(_PARTS.finditer(plain))
+        plain_phrase = plain_phrase[article.end() :]
+    parts = list(_PARTS.finditer(plain_phrase))
     if not parts:
         return None
-    spelled = re.escape(parts[0][0])
+    expression = re.escape(parts[0][0])
     for part, following_part in pairwise(parts):
-        gap = plain[part.end() : following_part.start()]
-        is_blank = gap.isspace() or len(gap) > 1
-        spelled += r"[\W_]{1,4}" if is_blank else r"[\W_]{0,2}"
-        spelled += re.escape(following_part[0])
+        separator = plain_phrase[part.end() : following_part.start()]
+        is_blank = separator.isspace() or len(separator) > 1
+        expression += r"[\W_]{1,4}" if is_blank else r"[\W_]{0,2}"
+        expression += re.escape(following_part[0])
     if parts[0][0][0] < "\u3000":
-        spelled = rf"(?<!{_LETTER})(?<![$€£-])(?:{spelled})(?!{_LETTER}|[.,]\d)"
-    return re.compile(spelled, re.IGNORECASE)
+        expression = rf"(?<!{_LETTER})(?<![$€£-])(?:{expression})(?!{_LETTER}|[.,]\d)"
+    return re.compile(expression, re.IGNORECASE)
 
 
 def _masked_phrase(text: str, phrase: str, token: str) -> str:
@@ -102,19 +102,19 @@ class Mentions:
         # The longest phrase first, since it may contain another one.
         for number, phrase in sorted(enumerate(self._phrases), key=lambda pair: -len(pair[1])):
             token = chr(_FIRST + number)
-            plain = _plainly(phrase)
-            if plain and plain in lower:
-                masked = _masked_phrase(text, plain, token)
-                if masked != text:
-                    text = masked
+            plain_phrase = _plainly(phrase)
+            if plain_phrase and plain_phrase in lower:
+                masked_text = _masked_phrase(text, plain_phrase, token)
+                if masked_text != text:
+                    text = masked_text
                     lower = lowered(text)
                     continue
             # Spelled with other signs between its words.
             normalised_text = normalised_text or f" {normalise(text)} "
             if f" {normalise(phrase)} " in normalised_text:
-                spelled = _pattern(phrase)
-                if spelled is not None:
-                    text = spelled.sub(token, text)
+                spelling = _pattern(phrase)
+                if spelling is not None:
+                    text = spelling.sub(token, text)
                     lower = lowered(text)
         if "," in text:
             return _LISTS[self._names].sub(_many, text)

@@ -100,12 +100,12 @@ def whole_number(text: str) -> Number | None:
     """The number that a text is, with or without a unit; None if the text has anything else."""
     if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
         return Number(text, (int(text),))
-    plain = unlatex(prepare(text))
-    match = NUMBER.search(plain)
+    plain_text = unlatex(prepare(text))
+    match = NUMBER.search(plain_text)
     if (
         match is None
-        or not _BEFORE_ONLY.fullmatch(plain, 0, match.start())
-        or not _AFTER_ONLY.fullmatch(plain, match.end())
+        or not _BEFORE_ONLY.fullmatch(plain_text, 0, match.start())
+        or not _AFTER_ONLY.fullmatch(plain_text, match.end())
     ):
         return None
     return read(match, None)
@@ -204,12 +204,16 @@ def _ungroup(token: str) -> str:
 
 def _grouped(digits: str, separator: str) -> bool:
     """Western (1,234,567) or Indian (12,34,567) grouping."""
-    first, *groups = digits.split(separator)
-    if not 0 < len(first) <= _SMALLEST_GROUP or not groups or len(groups[-1]) != _SMALLEST_GROUP:
+    first_group, *groups = digits.split(separator)
+    if (
+        not 0 < len(first_group) <= _SMALLEST_GROUP
+        or not groups
+        or len(groups[-1]) != _SMALLEST_GROUP
+    ):
         return False
-    western = all(len(group) == 3 for group in groups)
-    indian = all(len(group) == 2 for group in groups[:-1])
-    return western or indian
+    is_western = all(len(group) == 3 for group in groups)
+    is_indian = all(len(group) == 2 for group in groups[:-1])
+    return is_western or is_indian
 
 
 # English number words: eighteen, twenty-five, one thousand two hundred and thirty-four.

@@ -50,21 +50,21 @@ def pick(
     """
     reader = Letters(labels, options)
     if len(text) < _SHORT:
-        whole = reader.patterns.whole.fullmatch(text)
-        if whole is not None:
-            return whole["label"]
+        whole_match = reader.patterns.whole.fullmatch(text)
+        if whole_match is not None:
+            return whole_match["label"]
     text = latin(readable(text, question, part=False))
-    ending = plain_ending(text, reader.patterns.whole)
-    if ending is not None:
-        return ending["label"]
+    ending_match = plain_ending(text, reader.patterns.whole)
+    if ending_match is not None:
+        return ending_match["label"]
     if ">" in text or "→" in text:
         text = _ARROW.sub(": ", text)
     text = reader.masked(text)
     if "\n" in text:
         text = _without_list(text, reader)
-    settled = settle(text, reader, lambda part: _unannounced(part, reader))
-    if settled and len(settled) == 1:
-        return settled[0]
+    settled_labels = settle(text, reader, lambda part: _unannounced(part, reader))
+    if settled_labels and len(settled_labels) == 1:
+        return settled_labels[0]
     return None
 
 
@@ -151,19 +151,19 @@ def _letter_on_its_own_line(response: Unannounced) -> Decision | None:
     """The last or the first line is a letter, and no other line is another one."""
     lines = response.lines
     for line in (lines[-1], lines[0]):
-        named = response.reader.weak(line)
-        if named is not None:
+        named_values = response.reader.weak(line)
+        if named_values is not None:
             letters = _lone_letters(response)
-            return Decision(named.values if len(letters) <= 1 else None)
+            return Decision(named_values.values if len(letters) <= 1 else None)
     return None
 
 
 def _lone_letters(response: Unannounced) -> set[str]:
     letters = set()
     for line in response.lines:
-        named = response.reader.weak(line) if len(line) < _LETTER_LINE else None
-        if named is not None:
-            letters.add(named.values[0])
+        named_values = response.reader.weak(line) if len(line) < _LETTER_LINE else None
+        if named_values is not None:
+            letters.add(named_values.values[0])
     return letters
 
 
@@ -224,12 +224,12 @@ def _option_text(response: Unannounced) -> Decision | None:
 def _quoted_option(text: str, reader: Letters) -> Decision | None:
     """The option that a short text quotes: masked, else in other words that contain it."""
     tokens = reader.patterns.tokens
-    quoted = {tokens[sign] for sign in text if sign in tokens}
-    if len(quoted) == 1:
+    quoted_labels = {tokens[sign] for sign in text if sign in tokens}
+    if len(quoted_labels) == 1:
         ledger: Commitments[str] = Commitments(_Tokens(tokens), free=True)
         ledger.add_text(text, 0, len(text), cued=False)
         return Decision(ledger.values or None)
-    if quoted:
+    if quoted_labels:
         return None
     label = reader.by_text(text)
     if label is None or any(clause.has(VOID) for clause in clauses(text, 0, len(text))):
@@ -240,8 +240,8 @@ def _quoted_option(text: str, reader: Letters) -> Decision | None:
 def _letter_in_parentheses(response: Unannounced) -> Decision | None:
     """The last line is a whole sentence with one letter in parentheses: "Paris it must be (B)." """
     line = response.lines[-1]
-    ends = line.rstrip(" *_").endswith((".", "!"))
-    if not ends or len(line) > _LAST:
+    is_sentence = line.rstrip(" *_").endswith((".", "!"))
+    if not is_sentence or len(line) > _LAST:
         return None
     reader = response.reader
     labels = {reader.label(match[1]) for match in reader.patterns.parens.finditer(line)}

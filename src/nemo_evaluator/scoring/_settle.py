@@ -171,21 +171,21 @@ def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitm
 
 def _weigh_weak(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
     """ "Answer 42": counts only if the line consists of the value, and nothing denies it."""
-    named = ledger.reader.weak(text[claim.start : claim.end])
-    if named is None or prefix & VOID:
+    named_values = ledger.reader.weak(text[claim.start : claim.end])
+    if named_values is None or prefix & VOID:
         return False
     for clause in clauses(text, claim.start, claim.end):
         if clause.has(VOID):
             return False
-    ledger.values = named.values
+    ledger.values = named_values.values
     return False
 
 
 def _weigh_boxed(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -> bool:
     """A box or a tag: all of it is the answer, unless the sentence denies it."""
-    named = ledger.reader.read(text[claim.start : claim.end], cued=True)
-    if named is not None and not prefix & VOID:
-        ledger.values = named.values
+    named_values = ledger.reader.read(text[claim.start : claim.end], cued=True)
+    if named_values is not None and not prefix & VOID:
+        ledger.values = named_values.values
         ledger.soft = bool(prefix & ClauseMark.SOFT)
     return False
 
@@ -210,13 +210,13 @@ def _weigh_after(ledger: Commitments[V], text: str, claim: Claim, prefix: int) -
 
 def _plain_values(reader: Reader[V], text: str, claim: Claim) -> tuple[V, ...]:
     """The values behind an announcement, if no mark and no punctuation but the full stop follows."""
-    scan = SCAN.search(text, claim.start, claim.end)
-    end = scan.start() if scan else claim.end
-    named = reader.read(text[claim.start : end], cued=True)
-    if named is None:
+    found_mark = SCAN.search(text, claim.start, claim.end)
+    end = found_mark.start() if found_mark else claim.end
+    named_values = reader.read(text[claim.start : end], cued=True)
+    if named_values is None:
         return ()
-    if scan is None or (scan.end() >= claim.end and scan[0] in (".", "。")):
-        return named.values
+    if found_mark is None or (found_mark.end() >= claim.end and found_mark[0] in (".", "。")):
+        return named_values.values
     return ()
 
 

@@ -135,13 +135,13 @@ def unlatex(text: str, *, boxes: bool = False) -> str:
         text = text.replace("\\boxed{", " boxed{").replace("\\fbox{", " boxed{")
     text = _LATEX_GAPS.sub(_plain_gap, text)
     for _ in range(4):
-        bare = _LATEX_WRAP.sub(r" \1 ", text)
-        if bare == text:
+        unwrapped = _LATEX_WRAP.sub(r" \1 ", text)
+        if unwrapped == text:
             break
-        text = bare
+        text = unwrapped
     text = _SHORT_FRACTION.sub(r"\1/\2", _FRACTION.sub(r"\1/\2", text))
-    for mark, plain in _MATH_SIGNS:
-        text = text.replace(mark, plain)
+    for mark, plain_sign in _MATH_SIGNS:
+        text = text.replace(mark, plain_sign)
     return text
 
 

@@ -160,7 +160,7 @@ class Scan:
         if self._lacks(text, start, end):
             return
         past = start
-        first = self._first
+        first_words = self._first
         match_at = self._pattern.match
         has_edges = bool(self._edges)
         for token in self._tokens.finditer(text, start, end):
@@ -168,7 +168,7 @@ class Scan:
                 continue
             lowered_word = token[0].lower()
             # Inline, since this runs for every word: only "hm...", "...n't" and edges are not in ``first``.
-            if lowered_word not in first:
+            if lowered_word not in first_words:
                 if lowered_word.isalpha():
                     if lowered_word[:2] != "hm":
                         continue

@@ -168,14 +168,14 @@ class _AttackedJudge:
 
     async def _without_attack(self, problem: _AttackProblem) -> _Passes:
         """Judge the right and the wrong answer without an attack, and count misjudged ones."""
-        plain: list[tuple[str, bool]] = []
+        presentations: list[tuple[str, bool]] = []
         for answer in (problem.right, problem.wrong):
             for swapped in self._orders:
-                plain.append((answer, swapped))
+                presentations.append((answer, swapped))
         verdicts = await asyncio.gather(
-            *(self._passes(problem, answer, swapped) for answer, swapped in plain)
+            *(self._passes(problem, answer, swapped) for answer, swapped in presentations)
         )
-        verdict_of = dict(zip(plain, verdicts, strict=True))
+        verdict_of = dict(zip(presentations, verdicts, strict=True))
         self.report.judged += sum(passed is not None for passed in verdicts)
         for (answer, _), passed in verdict_of.items():
             is_right = answer == problem.right
@@ -216,9 +216,11 @@ class _AttackedJudge:
         if isinstance(judge, PairwiseJudge):
             is_right = answer == problem.right
             opponent = problem.wrong if is_right else problem.right
-            mine, theirs = await judge.compare(sample, opponent, swapped=swapped)
+            answer_grade, opponent_grade = await judge.compare(sample, opponent, swapped=swapped)
             # A tie is enough for a wrong answer to pass.
-            return mine > theirs or (mine == theirs and not is_right)
+            return answer_grade > opponent_grade or (
+                answer_grade == opponent_grade and not is_right
+            )
         if swapped and isinstance(judge, RubricJudge):
             grade, _ = await judge.grade(sample, swapped=True)
             return judge.rubric.reward(grade) >= _PASS

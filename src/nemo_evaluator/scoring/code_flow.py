@@ -271,24 +271,24 @@ class Flow:
         if isinstance(node, _LOOPS):
             self._visit_loop(node, scope, control)
         elif isinstance(node, ast.If):
-            inner = max(control, self.level(node.test, scope))
-            self._visit_block([*node.body, *node.orelse], scope, inner)
+            inner_level = max(control, self.level(node.test, scope))
+            self._visit_block([*node.body, *node.orelse], scope, inner_level)
         elif isinstance(node, (ast.Try, ast.TryStar)):
             self._visit_try(node, scope, control)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             self._visit_with(node, scope, control)
         elif isinstance(node, ast.Match):
-            inner = max(control, self.level(node.subject, scope))
+            inner_level = max(control, self.level(node.subject, scope))
             for case in node.cases:
-                self._visit_block(case.body, scope, inner)
+                self._visit_block(case.body, scope, inner_level)
 
     def _visit_try(self, node: ast.Try | ast.TryStar, scope: NameScope, control: int) -> None:
-        inner = max(control, self._highest_level(node.body, scope))
-        self._visit_block([*node.body, *node.orelse, *node.finalbody], scope, inner)
+        inner_level = max(control, self._highest_level(node.body, scope))
+        self._visit_block([*node.body, *node.orelse, *node.finalbody], scope, inner_level)
         for handler in node.handlers:
             if handler.name:
-                self._raise(handler.name, scope, inner)
-            self._visit_block(handler.body, scope, inner)
+                self._raise(handler.name, scope, inner_level)
+            self._visit_block(handler.body, scope, inner_level)
 
     def _visit_with(self, node: ast.With | ast.AsyncWith, scope: NameScope, control: int) -> None:
         body_level = max(self._highest_level(node.body, scope), control)
@@ -306,15 +306,15 @@ class Flow:
             condition = node.test
         else:
             condition = node.iter
-        inner = max(control, self.level(condition, scope))
+        inner_level = max(control, self.level(condition, scope))
         if any(isinstance(part, ast.Break) for part in own_nodes(node)):
             # An answer may decide how often the loop runs.
-            inner = max(inner, self._highest_level(node.body, scope))
+            inner_level = max(inner_level, self._highest_level(node.body, scope))
         if not isinstance(node, ast.While):
-            self._raise_targets(node.target, scope, inner)
-            if inner:
+            self._raise_targets(node.target, scope, inner_level)
+            if inner_level:
                 self.decided_names |= names_bound_by(node)
-        self._visit_block([*node.body, *node.orelse], scope, inner)
+        self._visit_block([*node.body, *node.orelse], scope, inner_level)
 
     def _visit_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: NameScope

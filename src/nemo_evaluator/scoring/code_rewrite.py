@@ -249,8 +249,8 @@ class Rewriter(ast.NodeTransformer):
         if self._flow.level(pattern, self._scope):
             self.generic_visit(node)
             pattern = node.args[0] if is_unbound else function.value
-            others = node.args[1:] if is_unbound else node.args
-            node.args = [pattern, ast.Constant(function.attr), *others]
+            other_arguments = node.args[1:] if is_unbound else node.args
+            node.args = [pattern, ast.Constant(function.attr), *other_arguments]
             node.func = _at(ast.Name("__nel_format__", ast.Load()), function)
             return _at(node, function)
         return self.generic_visit(node)
@@ -262,13 +262,13 @@ class Rewriter(ast.NodeTransformer):
         if is_ordering and any(self._flow.level(operand, self._scope) for operand in operands):
             levels = [self._flow.level(operand, self._scope) for operand in operands]
             self.generic_visit(node)
-            checked = []
+            checked_operands = []
             for operand, level in zip([node.left, *node.comparators], levels, strict=True):
-                checked.append(
+                checked_operands.append(
                     _at(_call("__nel_ordered__", operand), operand) if level else operand
                 )
-            node.left = checked[0]
-            node.comparators = checked[1:]
+            node.left = checked_operands[0]
+            node.comparators = checked_operands[1:]
             return node
         return self.generic_visit(node)
 
@@ -316,7 +316,7 @@ class Rewriter(ast.NodeTransformer):
             numbers = self._assertions_in(node.body)
         else:
             numbers = []
-        outer = self._scope
+        outer_scope = self._scope
         self._scope = self._scopes.of(node)
         body: list[ast.stmt] = []
         for statement in node.body:
@@ -326,7 +326,7 @@ class Rewriter(ast.NodeTransformer):
             else:
                 body += [visited]
         node.body = body
-        self._scope = outer
+        self._scope = outer_scope
         # Decorators, defaults and bases are evaluated where the definition stands.
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         return self._entering(node, numbers)

@@ -95,9 +95,9 @@ class FileScopes:
         for node in scope.nodes:
             self._bind(node, scope)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-                inner = NameScope(node, scope)
-                self._of_node[node] = inner
-                self._fill(inner)
+                inner_scope = NameScope(node, scope)
+                self._of_node[node] = inner_scope
+                self._fill(inner_scope)
 
     def _bind(self, node: ast.AST, scope: NameScope) -> None:
         """Note the names that one node binds in a scope."""
@@ -151,11 +151,11 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
             # A shortcut: tests with tables of data consist of such nodes.
             continue
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
-            below: list[ast.AST] = [*_evaluated_outside(child)]
+            nodes_below: list[ast.AST] = [*_evaluated_outside(child)]
         else:
-            below = _children(child)
-        below.reverse()
-        pending += below
+            nodes_below = _children(child)
+        nodes_below.reverse()
+        pending += nodes_below
 
 
 def _children(node: ast.AST) -> list[ast.AST]:

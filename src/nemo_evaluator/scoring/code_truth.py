@@ -132,9 +132,9 @@ class Truth:
             condition = self.of(node.test, scope)
             if condition is not None:
                 return self.of(node.body if condition else node.orelse, scope)
-            both = {self.of(node.body, scope), self.of(node.orelse, scope)}
-            if len(both) == 1:
-                return both.pop()
+            results = {self.of(node.body, scope), self.of(node.orelse, scope)}
+            if len(results) == 1:
+                return results.pop()
             return None
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self._of_comparison(node.left, node.ops[0], node.comparators[0], scope=scope)

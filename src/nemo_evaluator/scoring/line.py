@@ -65,8 +65,10 @@ def _equal(answer: str, target: str, number: Number | None, sample: ScorerInput)
         return answered is not None and answered.equals(number)
     if _squeezed(answer) == _squeezed(target) or states(answer, target):
         return True
-    plain = unmark(unlatex(target))
-    return normalise(plain) == normalise(answer) or _squeezed(plain) == _squeezed(answer)
+    plain_target = unmark(unlatex(target))
+    return normalise(plain_target) == normalise(answer) or _squeezed(plain_target) == _squeezed(
+        answer
+    )
 
 
 def _squeezed(text: str) -> str:

@@ -75,17 +75,17 @@ class Numbers:
         if match is None:
             return _number_in_words(clause) if cued else None
         opening = _OPENING.match(clause)
-        opens = opening is not None and opening.end() >= match.start()
-        if opens and self._last and not cued:
+        opens_clause = opening is not None and opening.end() >= match.start()
+        if opens_clause and self._last and not cued:
             match = _equated(clause, match)
         is_alone = _ALONE.fullmatch(clause, match.end()) is not None
-        if opens and (cued or self._last or is_alone):
+        if opens_clause and (cued or self._last or is_alone):
             return self._named(clause, _result(clause, match), bare=is_alone)
         if cued or self._last:
             start, end = _last_bold(clause)
             return self._named(clause, _last_of(clause, start, end))
-        asserted = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
-        if asserted:
+        assertion = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
+        if assertion:
             return self._named(clause, _result(clause, match))
         return None
 
@@ -95,8 +95,8 @@ class Numbers:
         if match is None:
             return None
         opening = _OPENING.match(line)
-        opens = opening is not None and opening.end() >= match.start()
-        if not opens or not _ALONE.fullmatch(line, match.end()):
+        opens_line = opening is not None and opening.end() >= match.start()
+        if not opens_line or not _ALONE.fullmatch(line, match.end()):
             return None
         return self._named(line, match)
 
@@ -132,14 +132,14 @@ class Numbers:
 
     def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
         """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
-        window = max(0, match.start() - 40)
-        for earlier in NUMBER.finditer(clause, window, match.start()):
-            joined = _JOINED.match(clause, earlier.end(), match.start() + 1)
+        window_start = max(0, match.start() - 40)
+        for earlier_match in NUMBER.finditer(clause, window_start, match.start()):
+            joined = _JOINED.match(clause, earlier_match.end(), match.start() + 1)
             if joined is None or joined.end() < match.start() - 1:
                 continue
             if "=" in clause[: match.start()]:
                 continue
-            number = read(earlier, self._language)
+            number = read(earlier_match, self._language)
             if number is not None and not _other_unit(clause, joined, match):
                 return [number]
             return []
@@ -170,11 +170,11 @@ def _bounded(clause: str, at: int) -> bool:
 
 def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
     """Whether two numbers have different units: "45 minutes (or 0.75 hours)" names one value twice."""
-    first = joined["unit"].strip().lower()
-    second = _UNIT.match(clause, following.end())
-    if not first or second is None:
+    first_unit = joined["unit"].strip().lower()
+    second_unit = _UNIT.match(clause, following.end())
+    if not first_unit or second_unit is None:
         return False
-    return second[1].lower() not in (first, "is", "or", "and")
+    return second_unit[1].lower() not in (first_unit, "is", "or", "and")
 
 
 def _result(clause: str, match: re.Match[str]) -> re.Match[str] | None:
@@ -227,9 +227,9 @@ def extract_number(text: str, *, language: str | None = None, question: str = ""
         The number; None if the response commits to none or to several.
     """
     if len(text) < _SHORT:
-        whole = _WHOLE.fullmatch(text)
-        if whole is not None:
-            digits = whole["digits"] or whole["boxed"]
+        whole_match = _WHOLE.fullmatch(text)
+        if whole_match is not None:
+            digits = whole_match["digits"] or whole_match["boxed"]
             return Number(digits, (int(digits),))
     text = readable(text, question)
     ending = plain_ending(text, _WHOLE)
@@ -249,11 +249,11 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
     if not lines or _is_list_of_numbers(lines):
         return None
     for line in (lines[-1], lines[0]):
-        named = reader.weak(line)
-        if named is None:
+        named_values = reader.weak(line)
+        if named_values is None:
             continue
         if not any(clause.has(VOID) for clause in clauses(line, 0, len(line))):
-            return named.values
+            return named_values.values
     if cut_off(text) or declines(text[-_REGION // 2 :]):
         return None
     last_number_reader = Numbers(language, last=True)
@@ -266,10 +266,10 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
         ledger.add_text(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None
-    spelled = find_words(text) if len(text.split()) <= _FEW_WORDS else None
-    if spelled is None:
+    number_words = find_words(text) if len(text.split()) <= _FEW_WORDS else None
+    if number_words is None:
         return None
-    written, value = spelled
+    written, value = number_words
     return (Number(written, (value,)),)
 
 

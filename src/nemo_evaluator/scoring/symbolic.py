@@ -195,13 +195,13 @@ async def math(
 
 async def _equal(answer: str, target: str, workers: MathPool, timeout: float) -> bool | None:
     """Return whether two values are equal: by plain comparison where that decides, else by algebra."""
-    mine = _bare(answer)
-    theirs = _bare(target)
-    if mine == theirs:
+    bare_answer = _bare(answer)
+    bare_target = _bare(target)
+    if bare_answer == bare_target:
         return True
-    if _NUMBER.fullmatch(mine) and _NUMBER.fullmatch(theirs):
-        own_number = parse_number(mine)
-        target_number = parse_number(theirs)
+    if _NUMBER.fullmatch(bare_answer) and _NUMBER.fullmatch(bare_target):
+        own_number = parse_number(bare_answer)
+        target_number = parse_number(bare_target)
         return (
             own_number is not None
             and target_number is not None

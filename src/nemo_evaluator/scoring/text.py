@@ -47,26 +47,26 @@ def claimed_texts(text: str) -> Iterator[str]:
     """Yield the texts that a prepared response announces as its answer, without wrappers, the last one first."""
     for part in tasks(text):
         for find_claims in (claims, foreign_claims):
-            hedged = len(part)
+            hedge_start = len(part)
             for claim in find_claims(part):
-                hedged = min(hedged, hedge(part, claim))
-                if claim.place >= hedged:
+                hedge_start = min(hedge_start, hedge(part, claim))
+                if claim.place >= hedge_start:
                     continue
                 word_count = part.count(" ", claim.start, claim.end)
                 if claim.kind is ClaimKind.WEAK and word_count > _SHORT:
                     continue
-                plain = unmark(unlatex(committed_text(part, claim) or ""))
-                plain = plain.strip().strip("$").strip()
-                if plain:
-                    yield plain
+                plain_text = unmark(unlatex(committed_text(part, claim) or ""))
+                plain_text = plain_text.strip().strip("$").strip()
+                if plain_text:
+                    yield plain_text
 
 
 def _shortened(text: str) -> Iterator[str]:
     """The text, and the text up to where an explanation begins."""
     yield text
-    for cut in islice(_REASON.finditer(text), _CUTS):
-        if cut.start():
-            yield text[: cut.start()]
+    for reason in islice(_REASON.finditer(text), _CUTS):
+        if reason.start():
+            yield text[: reason.start()]
 
 
 def states(text: str, target: str) -> bool:
@@ -88,14 +88,14 @@ def exact_match(sample: ScorerInput) -> Score:
     claimed = next(claimed_texts(text), None)
     if claimed is not None and any(normalise(part) in targets for part in _shortened(claimed)):
         return found(_shown(claimed), True)
-    plain = unmark(next(tasks(text))).strip()
-    if not plain:
+    plain_text = unmark(next(tasks(text))).strip()
+    if not plain_text:
         return found(None, False)
-    if normalise(plain) in targets:
-        return found(_shown(plain), True)
-    if claimed is None and len(plain.split()) > _LONG:
+    if normalise(plain_text) in targets:
+        return found(_shown(plain_text), True)
+    if claimed is None and len(plain_text.split()) > _LONG:
         return found(None, False)
-    return found(_shown(claimed or plain), False)
+    return found(_shown(claimed or plain_text), False)
 
 
 @versioned("3")
@@ -156,13 +156,13 @@ def _short_match(sample: ScorerInput) -> Score | None:
     if match is None:
         return None
     answer = match["said"]
-    plain = normalise(answer)
+    plain_answer = normalise(answer)
     targets = targets_of(sample)
     normalised_targets = [normalise(target) for target in targets]
-    if plain in normalised_targets:
-        return found(answer, True, matched=targets[normalised_targets.index(plain)])
+    if plain_answer in normalised_targets:
+        return found(answer, True, matched=targets[normalised_targets.index(plain_answer)])
     for target in normalised_targets:
-        if target in plain or _NUMERIC.fullmatch(target):
+        if target in plain_answer or _NUMERIC.fullmatch(target):
             return None
     return None if SCAN.search(answer) is not None else found(answer, False)
 
@@ -213,12 +213,12 @@ def token_f1(prediction: str, target: str) -> float:
 
 def word_f1(said: str, wanted: str) -> float:
     """Return the word overlap of two normalised texts; an empty one equals only another empty one."""
-    mine = said.split()
-    theirs = wanted.split()
-    if not mine or not theirs:
-        return float(mine == theirs)
-    common = Counter(mine) & Counter(theirs)
-    return 2 * common.total() / (len(mine) + len(theirs))
+    answer_words = said.split()
+    target_words = wanted.split()
+    if not answer_words or not target_words:
+        return float(answer_words == target_words)
+    shared_words = Counter(answer_words) & Counter(target_words)
+    return 2 * shared_words.total() / (len(answer_words) + len(target_words))
 
 
 @versioned("3")

@@ -132,8 +132,8 @@ class PairwiseJudge:
         Returns:
             The grade of the answer, and that of the other one.
         """
-        mine = strip_reasoning(sample.response).strip()
-        first, second = (other, mine) if swapped else (mine, other)
+        answer = strip_reasoning(sample.response).strip()
+        first, second = (other, answer) if swapped else (answer, other)
         parts = [fenced("task", task_text(sample.seed))]
         if sample.seed.expected_answer:
             parts.append(fenced("reference", sample.seed.expected_answer))
