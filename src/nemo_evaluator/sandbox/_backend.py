@@ -280,8 +280,8 @@ class Backend(ABC):
                 sink(data)
 
         job = BackendCommand(argv, timeout, "/", env=self._env(), stdin=stdin, transfer=True)
-        ended = await self._run(job, emit)
-        return ended, errors.text()
+        exit_state = await self._run(job, emit)
+        return exit_state, errors.text()
 
     async def _collect(
         self, job: BackendCommand, cap: int = 1_000_000, on_output: OnOutput | None = None
@@ -296,15 +296,15 @@ class Backend(ABC):
                 on_output(stream, data)
 
         began = time.perf_counter()
-        ended = await self._run(job, emit)
+        exit_state = await self._run(job, emit)
         duration = time.perf_counter() - began
         return ExecResult(
             stdout=outputs["stdout"].text(),
             stderr=outputs["stderr"].text(),
-            return_code=ended.code,
-            timed_out=ended.timed_out,
+            return_code=exit_state.code,
+            timed_out=exit_state.timed_out,
             truncated=any(output.truncated for output in outputs.values()),
-            out_of_memory=ended.out_of_memory,
+            out_of_memory=exit_state.out_of_memory,
             duration_ms=duration * 1e3,
         )
 

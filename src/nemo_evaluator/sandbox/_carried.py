@@ -26,20 +26,20 @@ def clean_archive(archive: Path) -> None:
 
     Raises TamperError for one that no capture writes.
     """
-    fresh = archive.with_suffix(".clean")
+    clean_copy = archive.with_suffix(".clean")
     try:
         with (
             tarfile.open(archive, mode="r:", tarinfo=Header) as source,
-            tarfile.open(fresh, mode="w") as target,
+            tarfile.open(clean_copy, mode="w") as target,
         ):
             for member in source:
-                _add_part(source, member, target, scratch=fresh.parent)
+                _add_part(source, member, target, scratch=clean_copy.parent)
     except _DAMAGED as error:
-        fresh.unlink(missing_ok=True)
+        clean_copy.unlink(missing_ok=True)
         raise TamperError(
             f"the work of the agent arrived in an archive that cannot be used: {error}"
         ) from error
-    fresh.replace(archive)
+    clean_copy.replace(archive)
 
 
 def _add_part(
@@ -54,15 +54,15 @@ def _add_part(
     if name != _FILES:
         _write(target, name, content, size=member.size)
         return
-    inner = scratch / "files.clean"
+    files_archive = scratch / "files.clean"
     try:
-        with inner.open("wb+") as file:
+        with files_archive.open("wb+") as file:
             _copy_files(content, file)
             size = file.tell()
             file.seek(0)
             _write(target, name, file, size=size)
     finally:
-        inner.unlink(missing_ok=True)
+        files_archive.unlink(missing_ok=True)
 
 
 def _write(target: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None:

@@ -267,9 +267,9 @@ class Quiet:
             return
         lines = (self._line + data).splitlines(keepends=True)
         self._line = b"" if data.endswith(b"\n") else lines.pop()
-        own = b"".join(line for line in lines if not self._THEIRS.match(line))
-        if own:
-            self._emit(stream, own)
+        own_lines = b"".join(line for line in lines if not self._THEIRS.match(line))
+        if own_lines:
+            self._emit(stream, own_lines)
 
     def flush(self) -> None:
         """Pass on an incomplete last line."""

@@ -93,13 +93,13 @@ class ContainerSandbox(WrappedSandbox):
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
-        stays = command.job.background and command.complete
+        keeps_running = command.job.background and command.complete
         if self.place is None:
             # Background processes may be in the client's own group.
-            kill = os.kill if stays else os.killpg
+            kill = os.kill if keeps_running else os.killpg
             with contextlib.suppress(ProcessLookupError):
                 kill(client.pid, signal.SIGKILL)
-        elif stays:
+        elif keeps_running:
             self.place.kept.append(client)
         else:
             self.place.end(client)
@@ -124,10 +124,10 @@ class ContainerSandbox(WrappedSandbox):
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         if self.place is None:
             return await super()._run(job, emit)
-        quiet = Quiet(emit)
-        ended = await super()._run(job, quiet.take)
-        quiet.flush()
-        return ended
+        output_filter = Quiet(emit)
+        exit_state = await super()._run(job, output_filter.take)
+        output_filter.flush()
+        return exit_state
 
     async def _launch(self, command: Command) -> int:
         """Run a command through a client; returns 0, or the exit code of the client."""
@@ -135,11 +135,11 @@ class ContainerSandbox(WrappedSandbox):
         argv = ["env", f"NEL_EXEC={command.token}", *command.argv]
         client = self._client(argv, command.job.env, command.job.user)
         process: subprocess.Popen[bytes] | None = None
-        far, writer = await stdin_pipe()
+        reading_end, writer = await stdin_pipe()
         feeding = asyncio.ensure_future(command.feed(writer))
         with Pump(command.take) as pump:
             try:
-                with pump.far_ends(far) as fds:
+                with pump.far_ends(reading_end) as fds:
                     process = await asyncio.to_thread(start_client, client, fds)
                 ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
                 # A command may have ended while its client still runs, because background processes keep it.

@@ -155,13 +155,15 @@ def _restore(space: Path, command: str, text: str) -> None:
     """Load rules into a network namespace. Raises SandboxError when that fails."""
     argv = ["nsenter", f"--net={space}", command, "--noflush"]
     try:
-        ended = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT)
+        completed = subprocess.run(
+            argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxError(f"cannot guard the network of a container: {error}") from error
-    if ended.returncode != 0:
+    if completed.returncode != 0:
         hint = "does iptables work on this machine? without it, use network: none"
         raise SandboxError(
-            f"cannot guard the network of a container: {ended.stderr.strip()[-300:]}", hint=hint
+            f"cannot guard the network of a container: {completed.stderr.strip()[-300:]}", hint=hint
         )
 
 
@@ -189,9 +191,9 @@ def _is_remote(text: str) -> bool:
 
 def _own_addresses() -> list[str]:
     """Addresses of this machine, public ones included."""
-    own: dict[str, None] = {}
+    own_addresses: dict[str, None] = {}
     for addresses in psutil.net_if_addrs().values():
         for entry in addresses:
             if entry.family == socket.AF_INET and not entry.address.startswith("127."):
-                own[entry.address] = None
-    return list(own)
+                own_addresses[entry.address] = None
+    return list(own_addresses)

@@ -131,10 +131,10 @@ class Tunnel:
 
     async def _try(self, argv: list[str], port: int) -> bool:
         """Start ssh and wait until it forwards the port; returns False when it ends instead."""
-        quiet = asyncio.subprocess.DEVNULL
+        devnull = asyncio.subprocess.DEVNULL
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv, stdin=quiet, stdout=quiet, stderr=quiet
+                *argv, stdin=devnull, stdout=devnull, stderr=devnull
             )
         except OSError as error:
             raise SandboxError("ssh is not installed", hint="install an OpenSSH client") from error
@@ -151,15 +151,15 @@ class Tunnel:
 def _reverse_ports(outside: list[str], taken: set[int]) -> dict[tuple[str, int], int]:
     """A port in the task for every host and port of the outside URLs: the same number if that is free."""
     ports: dict[tuple[str, int], int] = {}
-    used = set(taken)
+    used_ports = set(taken)
     for url in outside:
         parts = urlsplit(url)
         target = (parts.hostname or "", parts.port or 80)
         if target in ports:
             continue
         port = target[1]
-        if port < 1024 or port in used:
-            port = next(port for port in range(_FIRST_PORT, 65_536) if port not in used)
+        if port < 1024 or port in used_ports:
+            port = next(port for port in range(_FIRST_PORT, 65_536) if port not in used_ports)
         ports[target] = port
-        used.add(port)
+        used_ports.add(port)
     return ports

@@ -96,7 +96,7 @@ class Forwards:
         with listening_socket:
             while True:
                 try:
-                    inside, _ = await loop.sock_accept(listening_socket)
+                    accepted_socket, _ = await loop.sock_accept(listening_socket)
                 except OSError as error:
                     if not is_own_fault(error) and not isinstance(error, ConnectionError):
                         note_broken(
@@ -106,10 +106,10 @@ class Forwards:
                     await asyncio.sleep(_LONG_PAUSE)
                     continue
                 if not _places.take(self):
-                    inside.close()
+                    accepted_socket.close()
                     await asyncio.sleep(_PAUSE)
                     continue
-                task = asyncio.ensure_future(self._carry(inside, url, address))
+                task = asyncio.ensure_future(self._carry(accepted_socket, url, address))
                 self.carried[task] = None
                 task.add_done_callback(self._forget)
 
@@ -157,15 +157,15 @@ class _Places:
 
     def take(self, owner: Forwards) -> bool:
         """Whether a sandbox may have one more connection; another sandbox may lose one for it."""
-        own = len(owner.carried)
+        own_count = len(owner.carried)
         own_limit = max(_FEWEST_OF_ONE, min(_MOST_OF_ONE, self._most // 2))
-        if own >= own_limit:
+        if own_count >= own_limit:
             return False
         total = sum([len(forwards.carried) for forwards in self._owners])
         if total < self._most:
             return True
         largest = max(self._owners, key=lambda forwards: len(forwards.carried))
-        if len(largest.carried) <= own + 1:
+        if len(largest.carried) <= own_count + 1:
             return False
         largest.drop_newest()
         return True

@@ -173,12 +173,12 @@ async def stdin_pipe() -> tuple[int, asyncio.StreamWriter]:
     Returns:
         The reading end, for the command, and a writer.
     """
-    far, near = os.pipe()
+    reading_end, writing_end = os.pipe()
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     # uvloop closes the descriptor and then the file: a file that owned it could close another file, which a thread has
     # opened meanwhile under the same number. asyncio's own loop closes the file alone.
     file_owns_fd = not isinstance(loop, uvloop.Loop)
-    file = os.fdopen(near, "wb", 0, closefd=file_owns_fd)
+    file = os.fdopen(writing_end, "wb", 0, closefd=file_owns_fd)
     transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
-    return far, asyncio.StreamWriter(transport, protocol, None, loop)
+    return reading_end, asyncio.StreamWriter(transport, protocol, None, loop)

@@ -120,11 +120,11 @@ async def upload(pipe: Pipe, source: Path | str | bytes, target: str) -> None:
         except OSError as error:
             raise SandboxError(f"cannot read {source!r} for upload: {error}") from error
         archive.seek(0)
-        ended, errors = await pipe(command, archive, None, TIMEOUT)
-    if ended.timed_out:
+        exit_state, errors = await pipe(command, archive, None, TIMEOUT)
+    if exit_state.timed_out:
         raise SandboxError(f"upload to {target} failed (timed out)")
-    if ended.code != 0:
-        problem = f"exit code {ended.code}: {errors.strip()[-500:]}"
+    if exit_state.code != 0:
+        problem = f"exit code {exit_state.code}: {errors.strip()[-500:]}"
         raise SandboxError(f"upload to {target} failed ({problem})")
 
 
@@ -151,13 +151,13 @@ async def download(pipe: Pipe, source: str, target: Path) -> None:
                 archive.write(data)
 
         command = ["sh", "-c", script("send"), "sh", source]
-        ended, errors = await pipe(command, None, receive, TIMEOUT)
+        exit_state, errors = await pipe(command, None, receive, TIMEOUT)
         error_lines = errors.splitlines()
         if "NEL-MISSING" in error_lines:
             raise SandboxError(f"download failed: {source} does not exist in the sandbox")
         if size > MAX_DOWNLOAD:
             raise SandboxError(f"download of {source} is larger than {MAX_DOWNLOAD} bytes")
-        if ended.timed_out or ended.code != 0 or "NEL-TAR-FAILED" in error_lines:
+        if exit_state.timed_out or exit_state.code != 0 or "NEL-TAR-FAILED" in error_lines:
             problem = errors.strip()[-500:] or "timed out"
             raise SandboxError(f"download of {source} failed: {problem}")
         if digest.hexdigest() not in errors:
@@ -188,8 +188,8 @@ def _pack(source: Path | str | bytes, name: str | None, archive: IO[bytes]) -> N
         else:
             root = Path(source)
             for path in sorted(root.rglob("*")):
-                inside = path.relative_to(root).as_posix()
-                _add_path(tar, path, inside, sums=digest_lines, is_single=False)
+                member_name = path.relative_to(root).as_posix()
+                _add_path(tar, path, member_name, sums=digest_lines, is_single=False)
         text = "".join(digest_lines).encode("utf-8", "surrogateescape")
         _add(tar, tarfile.TarInfo(_SUMS), io.BytesIO(text), sums=[])
 
@@ -234,12 +234,12 @@ def _unpack(archive: IO[bytes], target: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=".nel-download-")).resolve()
     try:
         with tarfile.open(fileobj=archive, mode="r:", tarinfo=Header) as tar:
-            first, count = _extract(tar, staging)
-        if first in (".", "./"):
+            first_name, count = _extract(tar, staging)
+        if first_name in (".", "./"):
             _merge(staging, target)
-        elif count == 1 and os.path.lexists(staging / first):
-            destination = target / first if target.is_dir() else target
-            (staging / first).replace(destination)
+        elif count == 1 and os.path.lexists(staging / first_name):
+            destination = target / first_name if target.is_dir() else target
+            (staging / first_name).replace(destination)
         else:
             raise tarfile.TarError("the archive does not hold the requested file")
     finally:
@@ -275,12 +275,12 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
     Raises:
         TarError: A name leads outside, or the archive is too large.
     """
-    first = ""
+    first_name = ""
     count = 0
     budget = SizeBudget()
     links: list[tuple[Path, str]] = []
     while (member := tar.next()) is not None:
-        first = first or member.name
+        first_name = first_name or member.name
         count += 1
         if count > _MAX_MEMBERS:
             raise tarfile.TarError(f"more than {_MAX_MEMBERS} files")
@@ -295,7 +295,7 @@ def _extract(tar: tarfile.TarFile, root: Path) -> tuple[str, int]:
             log.warning("left behind in the sandbox: %s", ascii(member.name))
     for path, target in links:
         _create_link(path, target)
-    return first, count
+    return first_name, count
 
 
 def _extract_file(

@@ -122,9 +122,11 @@ class ApptainerSandbox(ContainerSandbox):
         # Without --no-eval a shell would expand the values.
         command = [*self._step(), "apptainer", "exec", "--cleanenv", "--no-eval", "--pwd", "/"]
         argv, variables = carried(argv, env)
-        inside = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
+        inner_variables = {f"APPTAINERENV_{name}": value for name, value in variables.items()}
         # Values travel in the environment, never on the command line.
-        return EntryCommand([*command, f"instance://{self.name}", *argv], {**os.environ, **inside})
+        return EntryCommand(
+            [*command, f"instance://{self.name}", *argv], {**os.environ, **inner_variables}
+        )
 
     def _step(self) -> list[str]:
         if self.place is not None:
@@ -133,12 +135,12 @@ class ApptainerSandbox(ContainerSandbox):
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         kills_before = cgroups.oom_kills(self._groups)
-        ended = await super()._run(job, emit)
-        if ended.code == 0 or ended.timed_out:
-            return ended
+        exit_state = await super()._run(job, emit)
+        if exit_state.code == 0 or exit_state.timed_out:
+            return exit_state
         if cgroups.oom_kills(self._groups) > kills_before:
-            return replace(ended, out_of_memory=True)
-        return ended
+            return replace(exit_state, out_of_memory=True)
+        return exit_state
 
     async def _memory_groups(self) -> list[str]:
         """The control groups in which the kernel counts OOM kills of the instance; they are not visible inside."""

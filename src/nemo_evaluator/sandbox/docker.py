@@ -240,12 +240,12 @@ class DockerSandbox(WrappedSandbox):
         script = 'if [ $# -gt 0 ]; then chmod 1777 "$@" || exit 1; fi; command -v bash || true'
         argv = ["sh", "-c", script, "sh", *scratch]
         output: list[bytes] = []
-        ended = await self._run(
+        exit_state = await self._run(
             BackendCommand(argv, timeout=60, cwd="/", env={}, user="0"),
             lambda _stream, data: output.append(data),
         )
         text = b"".join(output).decode("utf-8", "replace").strip()
-        if ended.code != 0 or ended.timed_out:
+        if exit_state.code != 0 or exit_state.timed_out:
             raise SandboxError(
                 f"the container of {self.spec.image} cannot run a shell: {text[-300:]}"
             )
@@ -278,12 +278,12 @@ class DockerSandbox(WrappedSandbox):
 
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         self._busy = True
-        ended = await super()._run(job, emit)
-        if job.private and ended.code >= _SIGNALLED:
+        exit_state = await super()._run(job, emit)
+        if job.private and exit_state.code >= _SIGNALLED:
             self.is_clean = False
         if self.over_disk:
             emit("stderr", f"\n{self._broken}\n".encode())
-        return ended
+        return exit_state
 
     async def _launch(self, command: Command) -> str:
         """Run a command as an exec of the engine, and return the id of the exec."""

@@ -113,9 +113,9 @@ class GVisorSandbox(ContainerSandbox):
 
     def _make_root(self, root: Path) -> None:
         """Create the folders and links of the root file system."""
-        own = [self.spec.workdir]
-        own += [volume.container_path for volume in volumes_of(self.spec)]
-        for name in ("usr", "etc", "proc", "dev", "tmp", "run", *own):
+        own_folders = [self.spec.workdir]
+        own_folders += [volume.container_path for volume in volumes_of(self.spec)]
+        for name in ("usr", "etc", "proc", "dev", "tmp", "run", *own_folders):
             (root / name.lstrip("/")).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "sbin", "lib", "lib64"):
             if Path("/", name).is_symlink():

@@ -156,17 +156,17 @@ class LocalSandbox(Backend):
     async def _is_idle_after(self, pidfd: int) -> bool:
         """Wait until a process namespace has ended; True when only nel's own processes are left in the sandbox."""
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
+        namespace_end: asyncio.Future[None] = loop.create_future()
 
         def note() -> None:
             loop.remove_reader(pidfd)
-            ended.set_result(None)
+            namespace_end.set_result(None)
 
         # An init ends only after all processes of its namespace.
         loop.add_reader(pidfd, note)
         try:
             async with asyncio.timeout(_DYING):
-                await ended
+                await namespace_end
         except TimeoutError:
             loop.remove_reader(pidfd)
             return False

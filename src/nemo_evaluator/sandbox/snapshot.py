@@ -60,14 +60,14 @@ async def take_snapshot(
     """
     with tempfile.TemporaryDirectory(prefix="nel-snapshot-") as scratch:
         archive = archive or Path(scratch) / "snapshot.tar"
-        inside = "/output/nel-snapshot.tar"
+        archive_inside = "/output/nel-snapshot.tar"
         packed = await sandbox.exec(
-            workspace.snapshot_command(folder, inside), timeout=_TIMEOUT, cwd="/"
+            workspace.snapshot_command(folder, archive_inside), timeout=_TIMEOUT, cwd="/"
         )
         if not packed.ok:
             raise SandboxError(f"could not read the workspace: {packed.stderr.strip()[-300:]}")
-        await sandbox.download(inside, archive)
-        await sandbox.exec(f"rm -f {shlex.quote(inside)}", cwd="/")
+        await sandbox.download(archive_inside, archive)
+        await sandbox.exec(f"rm -f {shlex.quote(archive_inside)}", cwd="/")
         return await asyncio.to_thread(read_archive, archive, texts)
 
 
@@ -131,10 +131,10 @@ def changes_between(before: Snapshot, after: Snapshot) -> dict[str, Change]:
     """Return every path that differs between two snapshots, and how."""
     changes: dict[str, Change] = {}
     for path, entry in after.items():
-        earlier = before.get(path)
-        if earlier is None:
+        earlier_entry = before.get(path)
+        if earlier_entry is None:
             changes[path] = "created"
-        elif earlier != entry:
+        elif earlier_entry != entry:
             changes[path] = "changed"
     for path in before:
         if path not in after:

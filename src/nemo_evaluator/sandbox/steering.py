@@ -217,11 +217,13 @@ def _sections_differ(
     name: str, before: SnapshotEntry | None, after: SnapshotEntry | None, sections: tuple[str, ...]
 ) -> bool:
     """Whether a section that counts differs between two versions of a file; any change counts if one is unreadable."""
-    earlier = _parsed(name, before)
-    later = _parsed(name, after)
-    if earlier is None or later is None:
+    content_before = _parsed(name, before)
+    content_after = _parsed(name, after)
+    if content_before is None or content_after is None:
         return True
-    return any(_part(earlier, section) != _part(later, section) for section in sections)
+    return any(
+        _part(content_before, section) != _part(content_after, section) for section in sections
+    )
 
 
 def _parsed(name: str, entry: SnapshotEntry | None) -> dict[str, Any] | None:
