@@ -158,7 +158,7 @@ def _until_spent(
             yield data
 
     def settle(error: BaseException | None) -> None:
-        whole = ModelReply(reply.status, usage_event, attempts=reply.attempts)
-        _settle_reply(whole, reservations, endpoint, request=request)
+        whole_reply = ModelReply(reply.status, usage_event, attempts=reply.attempts)
+        _settle_reply(whole_reply, reservations, endpoint, request=request)
 
     return Stream(watched(), settle, closes=stream)

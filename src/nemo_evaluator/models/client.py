@@ -268,8 +268,8 @@ class Client:
             text = f"{self.endpoint.name}: the answer does not follow the protocol ({reason})"
             raise TransportError(text, attempts=reply.attempts) from error
         if self._pattern is not None:
-            response.content, cut = cut_pattern(self._pattern, response.content)
-            response.reasoning_content = response.reasoning_content or cut
+            response.content, removed_text = cut_pattern(self._pattern, response.content)
+            response.reasoning_content = response.reasoning_content or removed_text
         response.latency_ms = round(reply.latency_ms, 2)
         response.queue_ms = round(reply.queue_ms, 2) if reply.queue_ms else 0.0
         response.request_body = reply.sent

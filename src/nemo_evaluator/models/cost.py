@@ -16,8 +16,8 @@ _PRICES: Final = Path(__file__).with_name("prices.json")
 @cache
 def packaged_prices() -> dict[str, Price]:
     """Prices that come with the package, by model name."""
-    loaded = orjson.loads(_PRICES.read_bytes())
-    return {name: Price(*row) for name, row in loaded["models"].items()}
+    price_file = orjson.loads(_PRICES.read_bytes())
+    return {name: Price(*row) for name, row in price_file["models"].items()}
 
 
 def price_of(endpoint: Endpoint) -> Price | None:

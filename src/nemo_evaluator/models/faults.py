@@ -89,8 +89,8 @@ def message_of(reply: ModelReply) -> str:
     if not content:
         return ""
     # Scrubbing is slow for long texts, so most of the text is cut off first.
-    clean = scrub(_as_text(content)[: 20 * _LONGEST])
-    text = " ".join(clean.split())
+    scrubbed_text = scrub(_as_text(content)[: 20 * _LONGEST])
+    text = " ".join(scrubbed_text.split())
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}…"

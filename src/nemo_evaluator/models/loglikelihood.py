@@ -56,14 +56,14 @@ def echoed(body: JsonDict, prompt: str | list[int], start: int) -> tuple[float, 
         if isinstance(prompt, list):
             if len(values) != len(prompt):
                 return None
-            first = start
+            first_token = start
         else:
-            first = _first_token(logprobs["text_offset"][:-1], start, default=len(values))
-        scored = values[first:]
+            first_token = _first_token(logprobs["text_offset"][:-1], start, default=len(values))
+        scored = values[first_token:]
         if not scored:
             return None
-        pairs = zip(scored, alternatives[first:], strict=False)
-        greedy = all(value == max(top.values()) for value, top in pairs)
+        pairs = zip(scored, alternatives[first_token:], strict=False)
+        greedy = all(value == max(most_likely.values()) for value, most_likely in pairs)
         return sum(scored), greedy
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
         return None

@@ -38,7 +38,7 @@ def split_message(message: JsonDict) -> tuple[str, str | None]:
 
 def cut_pattern(pattern: re.Pattern[str], content: str) -> tuple[str, str | None]:
     """Content without the matches of ``pattern``, and the matches."""
-    cut = [match.group(0) for match in pattern.finditer(content)]
-    if cut:
-        return (pattern.sub("", content).strip(), "\n".join(cut))
+    removed_parts = [match.group(0) for match in pattern.finditer(content)]
+    if removed_parts:
+        return (pattern.sub("", content).strip(), "\n".join(removed_parts))
     return (content.strip(), None)

@@ -133,8 +133,8 @@ class Stream:
 
     async def aclose(self) -> None:
         """Leave the stream, and close its source."""
-        for inner in (self._source, self._closes):
-            close = getattr(inner, "aclose", None)
+        for source in (self._source, self._closes):
+            close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
         self._end(GeneratorExit())

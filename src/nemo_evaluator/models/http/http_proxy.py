@@ -141,10 +141,10 @@ async def open_tunnel(
             text = f"the proxy {proxy} could not connect to {target}: HTTP {status} {reason}"
             raise _closed(text.rstrip())
         loop = asyncio.get_running_loop()
-        inner = await loop.start_tls(transport, protocol, context, server_hostname=host)
-        if inner is None:
+        tls_transport = await loop.start_tls(transport, protocol, context, server_hostname=host)
+        if tls_transport is None:
             raise _closed(f"the proxy {proxy} closed the connection")
-        protocol.connection_made(inner)
+        protocol.connection_made(tls_transport)
     except BaseException:
         transport.abort()
         raise

@@ -73,13 +73,13 @@ class RequestHeads:
 
     def _further(self, headers: dict[str, str]) -> bytes:
         """The headers of one request, without those that the endpoint sets itself."""
-        refused = HOP_BY_HOP | _OURS | self._own
-        further: dict[str, str] = {}
+        refused_names = HOP_BY_HOP | _OURS | self._own
+        further_headers: dict[str, str] = {}
         for name, value in headers.items():
             lower_name = name.lower()
-            if lower_name not in refused:
-                further[lower_name] = value
-        return _lines(further)
+            if lower_name not in refused_names:
+                further_headers[lower_name] = value
+        return _lines(further_headers)
 
 
 def _lines(headers: dict[str, str]) -> bytes:
