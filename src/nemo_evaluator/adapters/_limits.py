@@ -56,10 +56,10 @@ class ConnectionTable:
         Returns:
             Whether the new connection may stay.
         """
-        own = self._open.get(holder, {})
-        if len(own) >= self.most // 2:
+        own_connections = self._open.get(holder, {})
+        if len(own_connections) >= self.most // 2:
             # Connections that never named their session: the oldest one has had its time.
-            self._drop(holder, next(iter(own)))
+            self._drop(holder, next(iter(own_connections)))
         elif self._count >= self.most:
             largest = max(self._open, key=lambda candidate: len(self._open[candidate]))
             if largest == holder:
@@ -91,12 +91,12 @@ class ConnectionTable:
 
     def remove(self, holder: Holder, connection: Closable) -> None:
         """Forget a closed connection."""
-        own = self._open.get(holder)
-        if own is None or connection not in own:
+        own_connections = self._open.get(holder)
+        if own_connections is None or connection not in own_connections:
             return
-        del own[connection]
+        del own_connections[connection]
         self._count -= 1
-        if not own:
+        if not own_connections:
             del self._open[holder]
 
     def _insert(self, holder: Holder, connection: Closable) -> None:
@@ -129,12 +129,12 @@ class BodyBudget:
 
     def take(self, holder: Holder, size: int) -> bool:
         """Reserve ``size`` more bytes. Returns whether there is room for them."""
-        own = self._held[holder] + size
-        if holder != TRUSTED and own > self._share:
+        own_bytes = self._held[holder] + size
+        if holder != TRUSTED and own_bytes > self._share:
             return False
-        if own > _GUARANTEED_BODIES and self.held + size > self._most:
+        if own_bytes > _GUARANTEED_BODIES and self.held + size > self._most:
             return False
-        self._held[holder] = own
+        self._held[holder] = own_bytes
         return True
 
     def give_back(self, holder: Holder, size: int) -> None:

@@ -127,14 +127,14 @@ class StreamScrubber:
         for held_line in self._held:
             texts += [text for text in held_line.texts if text.field == field]
         sent_text = self._sent.get(field, "")
-        whole = sent_text + "".join([text.text for text in texts])
+        whole_text = sent_text + "".join([text.text for text in texts])
         for form in plain_forms:
-            start = whole.find(form)
+            start = whole_text.find(form)
             while start >= 0:
                 secret_start = start - len(sent_text)
                 _hide(texts, secret_start, secret_start + len(form))
-                start = whole.find(form, start + len(form))
-        return _open_end(whole)
+                start = whole_text.find(form, start + len(form))
+        return _open_end(whole_text)
 
     def _release(self, open_ends: dict[_Field, int]) -> bytes:
         """Return the first held lines, up to one whose text may belong to an unfinished secret.

@@ -39,12 +39,14 @@ class PassingStream(StreamReader):
                 error = {"message": str(error)}
             body = {"error": error}
             return replace(reply, status=502, body=body, stream=None, latency_ms=latency)
-        whole = replace(reply, body=self.gathered.body(), stream=None, latency_ms=latency)
+        whole_reply = replace(reply, body=self.gathered.body(), stream=None, latency_ms=latency)
         if self.first_token_at is not None:
-            whole.first_token_ms = reply.latency_ms + (self.first_token_at - self._started) * 1000.0
+            whole_reply.first_token_ms = (
+                reply.latency_ms + (self.first_token_at - self._started) * 1000.0
+            )
         if not self.gathered.complete:
-            whole.status = 502
-        return whole
+            whole_reply.status = 502
+        return whole_reply
 
 
 def encode_event(event: JsonDict, *, named: bool = False) -> bytes:

@@ -117,9 +117,9 @@ class Pipeline:
                 if not self._on_event:
                     yield data
                     continue
-                changed = self._rewritten(request, events, reader, last=False)
-                if changed:
-                    yield changed
+                rewritten_data = self._rewritten(request, events, reader, last=False)
+                if rewritten_data:
+                    yield rewritten_data
             if self._on_event:
                 tail = self._rewritten(request, reader.finish(), reader, last=True)
                 if tail:
@@ -127,10 +127,10 @@ class Pipeline:
         except BoundaryError as error:
             await self._report_error(request, error)
             raise
-        whole = reader.whole(reply)
+        whole_reply = reader.whole(reply)
         for stage in self._observers:
             try:
-                outcome = stage.on_reply(request, whole)
+                outcome = stage.on_reply(request, whole_reply)
                 if outcome is not None and not isinstance(outcome, ModelReply):
                     await outcome
             except Exception as failure:  # noqa: BLE001 - the stream has been delivered already
@@ -158,12 +158,12 @@ class Pipeline:
         ending = (reader.done or last) and not reader.closed
         current = list(events)
         for stage in self._on_event:
-            changed: list[JsonDict] = []
+            new_events: list[JsonDict] = []
             for event in current:
-                changed += stage.on_event(request, event)
+                new_events += stage.on_event(request, event)
             if ending:
-                changed += stage.on_end(request)
-            current = changed
+                new_events += stage.on_end(request)
+            current = new_events
         if ending:
             reader.closed = True
         parts = [encode_event(event, named=reader.named) for event in current]

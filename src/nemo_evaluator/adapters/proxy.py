@@ -316,9 +316,11 @@ class Proxy(HttpServer):
         await respond({"type": "http.response.start", "status": 200, "headers": head})
         scrubber = StreamScrubber()
         async for data in route.stream(reply.stream):
-            clean = scrubber.feed(data)
-            if clean:
-                await respond({"type": "http.response.body", "body": clean, "more_body": True})
+            scrubbed_data = scrubber.feed(data)
+            if scrubbed_data:
+                await respond(
+                    {"type": "http.response.body", "body": scrubbed_data, "more_body": True}
+                )
         await respond({"type": "http.response.body", "body": scrubber.finish(), "more_body": False})
 
     async def _send_json(

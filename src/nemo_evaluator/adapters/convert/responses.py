@@ -112,8 +112,8 @@ class _ResponsesTranslator(Translator):
             output.append(item)
         if self._thoughts:
             output.insert(0, _thought_item("".join(self._thoughts)))
-        whole = _response(self._head or {}, output, self._finish, usage=self._usage)
-        yield self._event(f"response.{whole['status']}", response=whole)
+        response = _response(self._head or {}, output, self._finish, usage=self._usage)
+        yield self._event(f"response.{response['status']}", response=response)
 
     def _add_text(self, text: str) -> Iterator[bytes]:
         """Yield the events of a part of the text; the first part also opens the item."""

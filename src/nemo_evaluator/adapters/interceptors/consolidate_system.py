@@ -23,10 +23,10 @@ class Interceptor(base.Interceptor):
             return
         system_indexes: list[int] = []
         texts: list[str] = []
-        others: list[Message] = []
+        kept_messages: list[Message] = []
         for index, message in enumerate(messages):
             if message.get("role") != "system":
-                others.append(message)
+                kept_messages.append(message)
                 continue
             system_indexes.append(index)
             text = text_of(message.get("content"))
@@ -36,6 +36,6 @@ class Interceptor(base.Interceptor):
             return
         if texts:
             system_message = {"role": "system", "content": self.separator.join(texts)}
-            others.insert(0, system_message)
-        put_messages(request, others)
+            kept_messages.insert(0, system_message)
+        put_messages(request, kept_messages)
         self.requests_changed += 1

@@ -87,9 +87,9 @@ class Interceptor(base.Observer):
 
 
 def _masked(headers: Mapping[str, str]) -> dict[str, str]:
-    masked: dict[str, str] = {}
+    masked_headers: dict[str, str] = {}
     for name, value in headers.items():
         lower_name = name.lower()
         is_secret = any(part in lower_name for part in _SECRET_NAMES)
-        masked[name] = MASK if is_secret else value
-    return masked
+        masked_headers[name] = MASK if is_secret else value
+    return masked_headers

@@ -54,8 +54,8 @@ class Interceptor(base.Interceptor):
                 self._headers_add[name] = str(value)
         self._headers_remove = frozenset(name.lower() for name in self.headers_to_remove or ())
         self._headers_rename: dict[str, str] = {}
-        for old, new in (self.headers_to_rename or {}).items():
-            self._headers_rename[old.lower()] = new
+        for old_name, new_name in (self.headers_to_rename or {}).items():
+            self._headers_rename[old_name.lower()] = new_name
         self._changes_headers = bool(
             self._headers_add or self._headers_remove or self._headers_rename
         )
@@ -77,26 +77,26 @@ class Interceptor(base.Interceptor):
         """Remove and rename the parameters of an object and of the objects inside it."""
         if self._removed_or_renamed.isdisjoint(value) and dict not in map(type, value.values()):
             return value
-        changed: JsonDict = {}
+        new_parameters: JsonDict = {}
         for key, item in value.items():
             if key in self._remove:
                 continue
             new_key = self._rename.get(key, key)
             if isinstance(item, dict) and key not in _CONTENT:
-                changed[new_key] = self._reshape(item)
+                new_parameters[new_key] = self._reshape(item)
             else:
-                changed[new_key] = item
-        return changed
+                new_parameters[new_key] = item
+        return new_parameters
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         """Remove, rename and add headers."""
         added_names = {name.lower() for name in self._headers_add}
-        changed: dict[str, str] = {}
+        new_headers: dict[str, str] = {}
         for name, value in headers.items():
             lower_name = name.lower()
             if lower_name in self._headers_remove:
                 continue
             new_name = self._headers_rename.get(lower_name, name)
             if new_name.lower() not in added_names and new_name.lower() not in _HOP:
-                changed[new_name] = value
-        return {**changed, **self._headers_add}
+                new_headers[new_name] = value
+        return {**new_headers, **self._headers_add}

@@ -100,8 +100,8 @@ class Interceptor(base.Interceptor):
                 if last_chunk.content:
                     delta["content"] = (delta.get("content") or "") + last_chunk.content
                 if last_chunk.reasoning:
-                    earlier = delta.get("reasoning_content") or ""
-                    delta["reasoning_content"] = earlier + last_chunk.reasoning
+                    earlier_reasoning = delta.get("reasoning_content") or ""
+                    delta["reasoning_content"] = earlier_reasoning + last_chunk.reasoning
         return (event,)
 
     def stats(self) -> JsonDict:

@@ -25,17 +25,17 @@ class Interceptor(base.Observer):
     def __post_init__(self) -> None:
         """Continue the counts of an earlier session, if they were saved."""
         self._path = Path(self.stats_path) if self.stats_path else None
-        saved: JsonDict = {}
+        saved_counts: JsonDict = {}
         if self._path is not None and self._path.is_file():
-            saved = read_json(self._path)
-        self._count = int(saved.get("count", 0))
-        self._tokens = int(saved.get("total_tokens", 0))
-        self._latency = float(saved.get("latency_ms_sum", 0.0))
-        self._longest = float(saved.get("max_latency_ms", 0.0))
+            saved_counts = read_json(self._path)
+        self._count = int(saved_counts.get("count", 0))
+        self._tokens = int(saved_counts.get("total_tokens", 0))
+        self._latency = float(saved_counts.get("latency_ms_sum", 0.0))
+        self._longest = float(saved_counts.get("max_latency_ms", 0.0))
         self._statuses: Counter[int] = Counter()
-        for status, count in saved.get("statuses", {}).items():
+        for status, count in saved_counts.get("statuses", {}).items():
             self._statuses[int(status)] = int(count)
-        self._finish_reasons: Counter[str] = Counter(saved.get("finish_reasons", {}))
+        self._finish_reasons: Counter[str] = Counter(saved_counts.get("finish_reasons", {}))
 
     def on_reply(self, request: ModelRequest, reply: ModelReply) -> None:
         """Count a reply."""
