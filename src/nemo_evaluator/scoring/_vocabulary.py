@@ -167,7 +167,7 @@ class Scan:
             if token.start() < past:
                 continue
             lowered_word = token[0].lower()
-            # Inline, since this runs for every word: only "hm...", "...n't" and edges are not in ``first``.
+            # Inline, since this runs for every word: only "hm...", "...n't" and edges are not in ``first_words``.
             if lowered_word not in first_words:
                 if lowered_word.isalpha():
                     if lowered_word[:2] != "hm":
