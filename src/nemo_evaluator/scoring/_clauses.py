@@ -81,7 +81,7 @@ class Clause(NamedTuple):
     first: bool
 
     def has(self, kinds: int) -> bool:
-        """Whether some word of the clause has one of these marks."""
+        """Return whether some word of the clause has one of these marks."""
         return any(mark.kind & kinds for mark in self.marks)
 
 
@@ -295,7 +295,7 @@ _CUTS: Final = {kind: rule.cut for rule in CUT_RULES.values() for kind in rule.k
 
 
 def supposed(clause: Clause) -> int:
-    """What a clause makes of those that follow it in its sentence.
+    """Determine how a clause affects those that follow it in its sentence.
 
     Returns:
         SOFT after a supposition ("If that holds, ..."), with CONTRARY if it is contrary to fact ("If it had rained,

@@ -109,7 +109,7 @@ class Commitments(Generic[V]):
         self.denied: bool | None = None
 
     def add_text(self, text: str, start: int, end: int, *, cued: bool, prefix: int = 0) -> None:
-        """Go through a stretch of text, clause by clause.
+        """Weigh a stretch of text, clause by clause.
 
         Args:
             text: The text.
@@ -159,7 +159,7 @@ class Commitments(Generic[V]):
         return clause.edge[:1] == "\n" or (ends_with_comma and not is_void)
 
     def _deny(self, statement: Statement[V], cued: bool) -> None:
-        """The clause denies or doubts its values: a denial withdraws them if they counted."""
+        """Note that a clause denies or doubts its values: a denial withdraws them if they counted."""
         denies = statement.stance & (ClauseMark.NOT | ClauseMark.WRONG)
         if denies and self.values and set(statement.named.values) >= set(self.values):
             self.values = ()
@@ -168,7 +168,7 @@ class Commitments(Generic[V]):
         self.denied = self.denied or cued
 
     def _commit(self, statement: Statement[V], *, adds: bool) -> None:
-        """The values of the clause count: besides the earlier ones, or in their place."""
+        """Count the values of a clause: besides the earlier ones, or in their place."""
         if adds:
             self.values = tuple(dict.fromkeys((*self.values, *statement.named.values)))
         else:
@@ -179,7 +179,7 @@ class Commitments(Generic[V]):
         self.joined = statement.clause.edge[:1] in (*COMMAS, ";", "；")
 
     def _withdraw_if_wrong(self, clause: Clause) -> None:
-        """ "The answer is B. That is wrong." leaves no value."""
+        """Withdraw the values that a later sentence denies ("The answer is B. That is wrong.")."""
         self.joined = False
         if not (self.values and clause.has(ClauseMark.WRONG)):
             return
@@ -336,7 +336,7 @@ POSITIONS: Final = {
 
 
 def _stance_of_words(clause: Clause, named: NamedValues[Any]) -> int:
-    """What the marked words of a clause make of its values."""
+    """Return how the marked words of a clause affect its values."""
     stance = 0
     for marked_word in clause.marks:
         if marked_word.kind not in _EFFECTS:

@@ -55,7 +55,7 @@ def settle(
 
 
 def plain_ending(text: str, whole: re.Pattern[str]) -> re.Match[str] | None:
-    """The last sentence, if it is a plain announcement: then it is the answer, whatever precedes it.
+    """Match the last sentence as a plain announcement, which then is the answer, whatever precedes it.
 
     Args:
         text: The response.
@@ -93,7 +93,7 @@ def tasks(text: str) -> Iterator[str]:
 def _last_claim(
     text: str, found_claims: Iterator[Claim], reader: Reader[V]
 ) -> tuple[V, ...] | None:
-    """The values of the last announcement that has any; () if it was withdrawn."""
+    """Return the values of the last announcement that has any; () if it was withdrawn."""
     for claim in found_claims:
         prefix = _prefix(text, claim)
         ledger = _weighed(text, claim, reader, prefix=prefix)
@@ -130,7 +130,7 @@ def _with_previous(
 
 
 def _prefix(text: str, claim: Claim) -> int:
-    """The marks that precede an announcement in its clause."""
+    """Return the marks that precede an announcement in its clause."""
     start = max(0, claim.place - _WINDOW)
     # The sentence before says nothing about this one.
     for edge in ("\n", ": ", ". "):
@@ -157,7 +157,7 @@ def _prefix(text: str, claim: Claim) -> int:
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
-    """The ledger of an announcement and of the text behind it."""
+    """Return the ledger of an announcement and of the text behind it."""
     ledger: Commitments[V] = Commitments(reader)
     weigher = _WEIGHERS[claim.kind]
     is_settled = weigher(ledger, text, claim, prefix)
@@ -262,7 +262,7 @@ _WEIGHERS: Final = {kind: rule.weigh for kind, rule in WEIGHERS.items()}
 
 
 def hedge(text: str, claim: Claim) -> int:
-    """Where the line begins on which "or" joins an announcement to another one: then neither counts.
+    """Return where the line begins on which "or" joins an announcement to another one: then neither counts.
 
     Returns:
         The beginning of that line, or the length of the text if nothing is joined.

@@ -17,25 +17,25 @@ DEFINITIONS: Final = (*FUNCTIONS, ast.ClassDef)
 
 
 def imported_name(alias: ast.alias) -> str:
-    """The name that an import binds: ``a`` for ``import a.b``, ``c`` for ``import a.b as c``."""
+    """Return the name that an import binds: ``a`` for ``import a.b``, ``c`` for ``import a.b as c``."""
     return (alias.asname or alias.name).partition(".")[0]
 
 
 def with_own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all nodes below it, without the bodies of the functions and classes inside."""
+    """Yield a node and all nodes below it, without the bodies of the functions and classes inside."""
     yield node
     yield from own_nodes(node)
 
 
 def names_in(node: ast.AST) -> Iterator[ast.Name]:
-    """All names in an expression, without those in the bodies of functions and classes inside."""
+    """Yield all names in an expression, without those in the bodies of functions and classes inside."""
     for part in with_own_nodes(node):
         if isinstance(part, ast.Name):
             yield part
 
 
 def arguments_of(call: ast.Call) -> list[ast.expr]:
-    """The positional arguments of a call, then those passed by keyword."""
+    """Return the positional arguments of a call, then those passed by keyword."""
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
@@ -71,7 +71,7 @@ def bound_arguments(call: ast.Call, function: NameScope) -> Iterator[tuple[str, 
 
 
 def bindings_of(name: str, scopes: FileScopes) -> list[ast.expr | None]:
-    """All values that a name is assigned anywhere in the file.
+    """Return all values that a name is assigned anywhere in the file.
 
     Args:
         name: The name.
@@ -97,7 +97,7 @@ def bindings_of(name: str, scopes: FileScopes) -> list[ast.expr | None]:
 
 
 def times_bound(name: str, scope: NameScope) -> int:
-    """How often a scope defines, assigns or deletes a name."""
+    """Return how often a scope defines, assigns or deletes a name."""
     bindings = 0
     for node in scope.nodes:
         if isinstance(node, DEFINITIONS):
@@ -108,7 +108,7 @@ def times_bound(name: str, scope: NameScope) -> int:
 
 
 def names_in_targets(targets: Iterable[ast.AST], scope: NameScope) -> set[BoundName]:
-    """The names in the targets of an assignment, also those of which only a part is assigned."""
+    """Return the names in the targets of an assignment, also those of which only a part is assigned."""
     bound: set[BoundName] = set()
     for target in targets:
         for name in names_in(target):
@@ -117,7 +117,7 @@ def names_in_targets(targets: Iterable[ast.AST], scope: NameScope) -> set[BoundN
 
 
 def names_bound_by(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds or deletes, without those in its blocks."""
+    """Return the names that a statement binds or deletes, without those in its blocks."""
     if isinstance(statement, DEFINITIONS):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -131,7 +131,7 @@ def names_bound_by(statement: ast.stmt) -> set[str]:
 
 
 def expressions_of(statement: ast.stmt) -> list[ast.AST]:
-    """The expressions that a statement evaluates itself, without those of its blocks."""
+    """Return the expressions that a statement evaluates itself, without those of its blocks."""
     expressions: list[ast.AST] = []
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.expr):
@@ -142,7 +142,7 @@ def expressions_of(statement: ast.stmt) -> list[ast.AST]:
 
 
 def is_constant(node: ast.AST) -> bool:
-    """Whether an expression is a literal that cannot be changed, such as ``-1`` or ``(2, "a")``."""
+    """Return whether an expression is a literal that cannot be changed, such as ``-1`` or ``(2, "a")``."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.UnaryOp):
@@ -153,7 +153,7 @@ def is_constant(node: ast.AST) -> bool:
 
 
 def chosen_element(node: ast.AST) -> ast.expr | None:
-    """The element that ``(f(3), 4)[1]`` takes from a literal tuple or list; None for anything else."""
+    """Return the element that ``(f(3), 4)[1]`` takes from a literal tuple or list; None for anything else."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, (ast.Tuple, ast.List)):
         return None
     if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, int):

@@ -78,7 +78,7 @@ class Flow:
         self._settle_levels()
 
     def level(self, node: ast.AST | None, scope: NameScope) -> int:
-        """How the value of an expression, or the effect of a statement, depends on the program.
+        """Return how the value of an expression, or the effect of a statement, depends on the program.
 
         Args:
             node: An expression or a statement; None has no value, so it is APART.
@@ -101,7 +101,7 @@ class Flow:
         return highest
 
     def is_closed(self, node: ast.expr, scope: NameScope) -> bool:
-        """Whether an expression uses only constants, builtins and functions that return no answer."""
+        """Return whether an expression uses only constants, builtins and functions that return no answer."""
         for part in self._value_nodes(node, scope):
             if isinstance(part, (ast.Attribute, ast.Lambda)):
                 return False
@@ -112,14 +112,14 @@ class Flow:
     def parameters_bound_by(
         self, call: ast.Call, scope: NameScope
     ) -> Iterator[tuple[NameScope, str, ast.expr]]:
-        """The parameters of a function of the tests, with the arguments that a call passes to them."""
+        """Yield the parameters of a function of the tests, with the arguments that a call passes to them."""
         function = self._function_of(call, scope)
         if function is not None:
             for name, argument in bound_arguments(call, function):
                 yield function, name, argument
 
     def fixtures_of(self, name: str) -> list[NameScope]:
-        """The fixtures whose value a parameter of this name receives."""
+        """Return the fixtures whose value a parameter of this name receives."""
         return self._fixtures.get(name, [])
 
     def _settle_levels(self) -> None:
@@ -145,7 +145,7 @@ class Flow:
         return bound in self._constant and bound not in self._functions
 
     def _value_nodes(self, node: ast.AST, scope: NameScope) -> Iterator[ast.AST]:
-        """The nodes that make up the value of an expression, without answers that are thrown away."""
+        """Yield the nodes that make up the value of an expression, without answers that are thrown away."""
         chosen = chosen_element(node)
         if chosen is not None:
             yield from self._value_nodes(chosen, scope)
@@ -157,7 +157,7 @@ class Flow:
             yield from self._value_nodes(child, scope)
 
     def _returned_by(self, call: ast.Call, scope: NameScope) -> int | None:
-        """How the result of a function of the tests depends on the program; None for other functions."""
+        """Return how the result of a function of the tests depends on the program; None for other functions."""
         function = self._function_of(call, scope)
         if function is None:
             return None
@@ -235,7 +235,7 @@ class Flow:
         self._visit_compound(node, scope, control)
 
     def _visit_exit(self, node: ast.stmt, scope: NameScope, control: int) -> None:
-        """Statements that end a function: ``return``, ``raise``, and calls of functions that raise."""
+        """Note how a function may end: by ``return``, ``raise``, or a call of a function that raises."""
         if isinstance(node, ast.Return):
             value_level = self.level(node.value, scope)
             self._raise_returned(scope, max(control, value_level))
@@ -246,7 +246,7 @@ class Flow:
             self._raise_returned(scope, called_level or APART)
 
     def _visit_binding(self, node: ast.stmt, scope: NameScope, control: int) -> None:
-        """Assignments and imports."""
+        """Raise the names that assignments and imports bind."""
         if isinstance(node, ast.Assign):
             level = max(self.level(node.value, scope), control)
             for target in node.targets:
@@ -319,7 +319,7 @@ class Flow:
     def _visit_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: NameScope
     ) -> None:
-        """A function or class depends on the program when its body does, whatever its arguments are."""
+        """Raise the name of a function or class whose body depends on the program, whatever its arguments are."""
         decorator_level = self._highest_level(node.decorator_list, scope)
         body_level = self._highest_level(node.body, self._scopes.of(node))
         if CERTAIN in (decorator_level, body_level):
@@ -340,7 +340,7 @@ class Flow:
                 self._visit_call(part, scope)
 
     def _visit_call(self, call: ast.Call, scope: NameScope) -> None:
-        """The program may change its arguments; a method may store an answer in its object."""
+        """Raise the arguments, which the program may change, and objects in which a method may store an answer."""
         for function, name, argument in self.parameters_bound_by(call, scope):
             self._raise(name, function, self.level(argument, scope))
         arguments = arguments_of(call)
@@ -367,7 +367,7 @@ class Flow:
                         self._raise(name, scope, self._returned.get(fixture, APART))
 
     def _visit_methods(self, class_scope: NameScope) -> None:
-        """What one method stores in ``self`` reaches the others."""
+        """Raise ``self`` in all methods of a class as far as in any of them, since they share its state."""
         own_parameters: list[BoundName] = []
         for node in class_scope.node.body:
             if isinstance(node, FUNCTIONS) and node.args.args:
@@ -379,7 +379,7 @@ class Flow:
     # Facts that are collected once, before the walk.
 
     def _plain_functions(self) -> dict[BoundName, NameScope]:
-        """Functions without decorators whose names are bound only once."""
+        """Return the functions without decorators whose names are bound only once."""
         functions: dict[BoundName, NameScope] = {}
         for scope in self._scopes:
             if scope.parent is None or not isinstance(scope.node, FUNCTIONS):
@@ -390,6 +390,7 @@ class Flow:
         return functions
 
     def _fixture_functions(self) -> dict[str, list[NameScope]]:
+        """Return the fixtures of the file by name."""
         fixtures: dict[str, list[NameScope]] = {}
         for scope in self._scopes:
             if not isinstance(scope.node, FUNCTIONS):
@@ -399,7 +400,7 @@ class Flow:
         return fixtures
 
     def _constant_names(self) -> set[BoundName]:
-        """Names of constants, functions, classes and modules, which hold no answers."""
+        """Return the names of constants, functions, classes and modules, which contain no answers."""
         constant: set[BoundName] = set()
         variable: set[BoundName] = set()
         for scope in self._scopes:

@@ -77,7 +77,7 @@ def find_measure(
 
 
 def program_names(scopes: FileScopes, is_program: Callable[[str], bool]) -> set[str]:
-    """The names that the tests use and do not define.
+    """Return the names that the tests use and do not define.
 
     Args:
         scopes: The scopes of the test file.
@@ -113,7 +113,7 @@ class _Search:
         self._inspected: set[int] = set()
 
     def find(self) -> str | None:
-        """The first measure."""
+        """Return the first measure; None when there is none."""
         for scope in self._scopes:
             name = find_value_use(scope, self._origins.is_foreign, self._is_from_program)
             if name is None:
@@ -163,7 +163,7 @@ class _Search:
         return None
 
     def _measure_in_conditions(self, conditions: list[ast.expr], scope: NameScope) -> str | None:
-        """The measure in conditions that decide which assertions are reached."""
+        """Return the measure in conditions that decide which assertions are reached."""
         for condition in conditions:
             name = self._foreign_value(condition, scope)
             if name is None:
@@ -173,14 +173,17 @@ class _Search:
         return None
 
     def _foreign_value(self, node: ast.expr, scope: NameScope) -> str | None:
-        """A name behind a foreign value that is independent of the entry point: cases, flags, expected values."""
+        """Return a name behind a foreign value that is independent of the entry point.
+
+        Such values are cases, flags and expected values.
+        """
         is_foreign = self._from_foreign.level(node, scope) == CERTAIN
         if not is_foreign or self._from_entry.level(node, scope) == CERTAIN:
             return None
         return min(self._origins.all_origins(node, scope), default=None)
 
     def _measure_among_operands(self, operands: list[ast.expr], scope: NameScope) -> str | None:
-        """``f(3) - expected()`` and ``len({f(3), expected()})`` are comparisons too."""
+        """Return the measure in ``f(3) - expected()`` or ``len({f(3), expected()})``, which compare too."""
         for number, operand in enumerate(operands):
             others = operands[:number] + operands[number + 1 :]
             roots = self._origins.roots(operand, scope)
@@ -193,7 +196,7 @@ class _Search:
         return None
 
     def _measure_of_call(self, call: ast.Call, scope: NameScope) -> str | None:
-        """``raises(ValueError)``, and ``self.assertEqual(f(3), approx(9))``."""
+        """Return the measure in ``raises(ValueError)``, or in ``self.assertEqual(f(3), approx(9))``."""
         roots = self._origins.roots(call.func, scope)
         if roots and any(_is_exception(argument) for argument in call.args):
             return min(roots)
@@ -206,7 +209,7 @@ class _Search:
         return self._measure_in_comparison(arguments[:2], scope, is_ordering=False)
 
     def _measure_of_statement(self, call: ast.Call, scope: NameScope) -> str | None:
-        """``same(f(3), 9)`` as a statement can only be an assertion."""
+        """Return the measure in ``same(f(3), 9)``, which as a statement can only be an assertion."""
         roots = self._origins.roots(call.func, scope)
         arguments = _arguments_in_chain(call)
         if not roots or not _may_compare(arguments):
@@ -220,7 +223,7 @@ class _Search:
     def _measure_in_truth(
         self, node: ast.AST, scope: NameScope, *, is_size: bool = False
     ) -> str | None:
-        """The measure in an expression whose truth decides the verdict.
+        """Return the measure in an expression whose truth decides the verdict.
 
         Args:
             node: The expression.
@@ -250,7 +253,7 @@ class _Search:
     def _measure_in_comparison(
         self, operands: list[ast.expr], scope: NameScope, *, is_ordering: bool
     ) -> str | None:
-        """The measure among values that are compared with each other."""
+        """Return the measure among values that are compared with each other."""
         for number, operand in enumerate(operands):
             others = operands[:number] + operands[number + 1 :]
             name = self._measure_in_operand(operand, others, scope, is_ordering=is_ordering)
@@ -261,7 +264,7 @@ class _Search:
     def _measure_in_operand(
         self, operand: ast.expr, others: list[ast.expr], scope: NameScope, *, is_ordering: bool
     ) -> str | None:
-        """The measure in one side of a comparison, which has the others on its other side."""
+        """Return the measure in one side of a comparison; ``others`` are on its other side."""
         meets_answer = any(self._from_entry.level(other_operand, scope) for other_operand in others)
         if meets_answer and not self._from_entry.level(operand, scope):
             # An answer of the entry point is compared with what the program calls right.
@@ -285,7 +288,7 @@ class _Search:
     def _measure_in_predicate(
         self, call: ast.Call, scope: NameScope, *, is_size: bool
     ) -> str | None:
-        """A foreign function that is called with an answer and says whether it is right."""
+        """Return a foreign function that decides whether an answer is right."""
         arguments = _arguments_in_chain(call)
         roots = self._origins.roots(call.func, scope)
         is_about_entry = self._from_entry.level(call.func, scope) != APART
@@ -313,7 +316,10 @@ class _Search:
 
 
 def _evaluated_at_definition(scope: NameScope) -> list[ast.expr]:
-    """Decorators and defaults of a function: no assertion would show what a foreign name decides in them."""
+    """Return the decorators and defaults of a function.
+
+    No assertion would show what a foreign name decides in them.
+    """
     if not isinstance(scope.node, FUNCTIONS) or scope.parent is None:
         return []
     keyword_defaults = [default for default in scope.node.args.kw_defaults if default is not None]
@@ -321,7 +327,10 @@ def _evaluated_at_definition(scope: NameScope) -> list[ast.expr]:
 
 
 def _arguments_in_chain(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call and of the calls before it in a chain: 3 and 9 in ``expect(3).equals(9)``."""
+    """Return the arguments of a call and of the calls before it in a chain.
+
+    They are 3 and 9 in ``expect(3).equals(9)``.
+    """
     function = call.func
     while isinstance(function, (ast.Attribute, ast.Subscript)):
         function = function.value
@@ -331,12 +340,12 @@ def _arguments_in_chain(call: ast.Call) -> list[ast.expr]:
 
 
 def _may_compare(arguments: list[ast.expr]) -> bool:
-    """Whether a function that gets these arguments may have two values to compare."""
+    """Return whether a function that gets these arguments may have two values to compare."""
     return len(arguments) > 1 or any(isinstance(argument, _COMPOSITE) for argument in arguments)
 
 
 def _repeats_argument(call: ast.Call, others: list[ast.expr]) -> bool:
-    """``pick(f(3), 9) == 9``: the expected value is passed along."""
+    """Return whether a call gets a value that it is compared with, as in ``pick(f(3), 9) == 9``."""
     arguments = _arguments_in_chain(call)
     if len(arguments) < 2:
         return False
@@ -345,14 +354,14 @@ def _repeats_argument(call: ast.Call, others: list[ast.expr]) -> bool:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """Whether an expression may be something empty; a list that has elements counts too."""
+    """Return whether an expression may be something empty; a list that has elements counts too."""
     if isinstance(node, ast.Constant):
         return node.value == ""
     return isinstance(node, (ast.Dict, ast.List, ast.Tuple))
 
 
 def _is_trivial(node: ast.expr) -> bool:
-    """Whether an expression is a literal that only says yes or no."""
+    """Return whether an expression is a literal that only means yes or no."""
     if isinstance(node, ast.Constant):
         return any(node.value is value or node.value == value for value in _TRIVIAL)
     if isinstance(node, ast.Dict):
@@ -361,7 +370,7 @@ def _is_trivial(node: ast.expr) -> bool:
 
 
 def _is_exception(node: ast.expr) -> bool:
-    """Whether an expression is a builtin class of exceptions, or a tuple with one."""
+    """Return whether an expression is a builtin class of exceptions, or a tuple with one."""
     if isinstance(node, ast.Tuple):
         return any(_is_exception(element) for element in node.elts)
     if not isinstance(node, ast.Name):
@@ -371,7 +380,7 @@ def _is_exception(node: ast.expr) -> bool:
 
 
 def _last_name(node: ast.expr) -> str:
-    """The name of a function or method; "" for any other expression."""
+    """Return the name of a function or method; "" for any other expression."""
     if isinstance(node, ast.Attribute):
         return node.attr
     if isinstance(node, ast.Name):

@@ -37,32 +37,32 @@ class Origins:
         self._assigned = self._assignments()
 
     def is_foreign(self, name: ast.Name, scope: NameScope) -> bool:
-        """Whether only the program defines a name, where it is used."""
+        """Return whether only the program defines a name, where it is used."""
         return name.id in self._foreign and self._scopes.find(name.id, scope) is None
 
     def foreign_names(self, node: ast.AST, scope: NameScope) -> Iterator[str]:
-        """The foreign names that an expression itself contains."""
+        """Yield the foreign names that an expression itself contains."""
         for name in names_in(node):
             if self.is_foreign(name, scope):
                 yield name.id
 
     def first_foreign_name(self, nodes: list[ast.expr], scope: NameScope) -> str | None:
-        """The first foreign name in some expressions; None when they contain none."""
+        """Return the first foreign name in some expressions; None when they contain none."""
         for node in nodes:
             for name in self.foreign_names(node, scope):
                 return name
         return None
 
     def all_origins(self, node: ast.AST, scope: NameScope) -> set[str]:
-        """The foreign names behind a value, also behind the names and functions of the tests in it."""
+        """Return the foreign names behind a value, also behind the names and functions of the tests in it."""
         return self._all_origins(node, scope, set())
 
     def roots(self, node: ast.AST, scope: NameScope) -> set[str]:
-        """The foreign names that a function or an object comes from: ``check`` for ``check(f).equals``."""
+        """Return the foreign names that a function or an object comes from: ``check`` for ``check(f).equals``."""
         return self._roots(node, scope, 0)
 
     def parts(self, node: ast.AST, scope: NameScope) -> Iterator[tuple[ast.AST, NameScope]]:
-        """The expressions that make up a value; for a name, the values that it was assigned."""
+        """Yield the expressions that make up a value; for a name, the values that it was assigned."""
         if isinstance(node, ast.Name):
             owner = self._scopes.find(node.id, scope)
             if owner is not None:
@@ -119,7 +119,7 @@ class Origins:
         return roots
 
     def _results_of(self, name: str, owner: NameScope) -> Iterator[Located]:
-        """What a function of the tests returns."""
+        """Yield the values that a function of the tests returns."""
         for scope in self._scopes:
             if scope.parent is not owner or not isinstance(scope.node, FUNCTIONS):
                 continue
@@ -128,7 +128,7 @@ class Origins:
                     yield value, scope
 
     def _assignments(self) -> dict[BoundName, list[Located]]:
-        """All values that each name is assigned or taken from, also through parameters and fixtures."""
+        """Return all values that each name is assigned or taken from, also through parameters and fixtures."""
         assigned: dict[BoundName, list[Located]] = {}
         for scope in self._scopes:
             for node in scope.nodes:
@@ -148,7 +148,7 @@ class Origins:
 
 
 def _returned_values(function: NameScope) -> list[ast.expr]:
-    """The values that a function returns or yields."""
+    """Return the values that a function returns or yields."""
     values: list[ast.expr] = []
     for node in function.nodes:
         if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and node.value is not None:
@@ -157,7 +157,7 @@ def _returned_values(function: NameScope) -> list[ast.expr]:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The targets that a node binds, each with the value that it gets or is taken from."""
+    """Yield the targets that a node binds, each with the value that it gets or is taken from."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield target, node.value

@@ -91,7 +91,7 @@ def find_own_equality(scopes: FileScopes, is_program: Callable[[str], bool]) -> 
 def _built_class(
     node: ast.expr, scope: NameScope, scopes: FileScopes, is_program: Callable[[str], bool]
 ) -> str | None:
-    """The class of the program of which an expression makes an object."""
+    """Return the class of the program of which an expression makes an object; None for other expressions."""
     if isinstance(node, ast.BinOp):
         left_class = _built_class(node.left, scope, scopes, is_program=is_program)
         return left_class or _built_class(node.right, scope, scopes, is_program=is_program)

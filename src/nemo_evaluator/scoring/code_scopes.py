@@ -39,7 +39,7 @@ class NameScope:
 
     @property
     def is_class(self) -> bool:
-        """Whether functions inside cannot see the names of the scope."""
+        """Return whether functions inside cannot see the names of the scope."""
         return isinstance(self.node, ast.ClassDef)
 
 
@@ -65,7 +65,7 @@ class FileScopes:
         return self._of_node[node]
 
     def find(self, name: str, scope: NameScope) -> NameScope | None:
-        """The scope that binds a name.
+        """Find the scope that binds a name.
 
         Args:
             name: The name.
@@ -140,7 +140,7 @@ def parameters_of(arguments: ast.arguments) -> set[str]:
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below a node, in the order of the file, without the bodies of the functions and classes inside."""
+    """Yield all nodes below a node, in file order, without the bodies of functions and classes inside."""
     # A stack: the last node is the next one.
     pending = _children(node)
     pending.reverse()
@@ -172,7 +172,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 def _evaluated_outside(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
 ) -> list[ast.expr]:
-    """The expressions that a definition evaluates in the scope around it: decorators, defaults, bases."""
+    """Return what a definition evaluates in the scope around it: decorators, defaults, bases."""
     outside = list(node.decorator_list)
     if isinstance(node, ast.ClassDef):
         return outside + node.bases + [keyword.value for keyword in node.keywords]

@@ -55,7 +55,7 @@ def find_sink(scopes: FileScopes, flow: Flow) -> str | None:
 def _passed_function(
     node: ast.Name, scope: NameScope, scopes: FileScopes, called: set[int]
 ) -> str | None:
-    """A function that is passed along and not called, as in ``map(eval, answers)``."""
+    """Return the name of a function that is passed along and not called, as in ``map(eval, answers)``."""
     if node.id not in _FUNCTIONS or not isinstance(node.ctx, ast.Load):
         return None
     is_own = scopes.find(node.id, scope) is not None
@@ -65,7 +65,7 @@ def _passed_function(
 
 
 def _dangerous_attribute(node: ast.Attribute, scopes: FileScopes) -> str | None:
-    """``builtins.eval``, ``builtins.__dict__`` and ``string.Formatter``."""
+    """Return the name in ``builtins.eval``, ``builtins.__dict__`` and ``string.Formatter``."""
     leads_to_function = node.attr in _FUNCTIONS or node.attr in _TABLES
     if leads_to_function and _is_builtins(node.value, scopes):
         return node.attr
@@ -75,7 +75,7 @@ def _dangerous_attribute(node: ast.Attribute, scopes: FileScopes) -> str | None:
 
 
 def _dangerous_import(node: ast.ImportFrom) -> str | None:
-    """``from string import Formatter`` and ``from builtins import eval``."""
+    """Return the name in ``from string import Formatter`` and ``from builtins import eval``."""
     if node.module == "string":
         dangerous = frozenset({"Formatter"})
     elif node.module == "builtins":
@@ -89,7 +89,7 @@ def _dangerous_import(node: ast.ImportFrom) -> str | None:
 
 
 def _called_sink(node: ast.Call, scope: NameScope, scopes: FileScopes, flow: Flow) -> str | None:
-    """A call that runs one of its arguments, when an argument may be an answer."""
+    """Return the name of a function that runs one of its arguments, when an argument may be an answer."""
     if any(_is_builtins(argument, scopes) for argument in node.args):
         # ``vars(builtins)["eval"]``
         return "builtins"

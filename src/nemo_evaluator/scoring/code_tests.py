@@ -127,6 +127,7 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
 
 
 def _defined_by(stub: str) -> set[str]:
+    """Return the names that a stub defines; none when it is not valid Python."""
     try:
         return FileScopes(ast.parse(stub)).module.names
     except (SyntaxError, ValueError, RecursionError):
@@ -134,7 +135,7 @@ def _defined_by(stub: str) -> set[str]:
 
 
 def _drop_own_imports(module: ast.Module, entry: str) -> None:
-    """``from solution import f`` stands for the program, whose names the tests find without an import."""
+    """Remove imports such as ``from solution import f``: the tests find the program's names without them."""
     for node in list(module.body):
         if not isinstance(node, ast.ImportFrom) or node.module not in _OWN_MODULES:
             continue
@@ -143,7 +144,7 @@ def _drop_own_imports(module: ast.Module, entry: str) -> None:
 
 
 def _call_check(module: ast.Module, entry: str) -> None:
-    """``def check(candidate)`` is called with the entry point, unless the tests call it themselves."""
+    """Add a call of ``def check(candidate)`` with the entry point, unless the tests call it themselves."""
     checks = [node for node in module.body if isinstance(node, FUNCTIONS) and node.name == _CHECK]
     if not checks or _is_called(module, _CHECK):
         return
@@ -156,7 +157,7 @@ def _call_check(module: ast.Module, entry: str) -> None:
 
 
 def _is_called(module: ast.Module, name: str) -> bool:
-    """The tests call a function at module level."""
+    """Return whether the tests call a function at module level."""
     for node in own_nodes(module):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
             return True
@@ -164,7 +165,7 @@ def _is_called(module: ast.Module, name: str) -> bool:
 
 
 def _rename_hidden(body: list[ast.stmt]) -> None:
-    """A test whose name is used again would not be run: it gets a name of its own."""
+    """Rename a test whose name is used again later: it would not be run otherwise."""
     last_definition: dict[str, ast.stmt] = {}
     for node in body:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -185,7 +186,7 @@ def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> boo
 
 
 def _collected(module: ast.Module) -> list[str]:
-    """Names of test functions that nobody calls, and of classes, in their order."""
+    """Return the names of test functions that nobody calls, and of test classes, in their order."""
     names: dict[str, None] = {}
     for node in _top_level(module.body):
         is_class = isinstance(node, ast.ClassDef) and (_is_test(node) or bool(node.bases))
@@ -198,7 +199,7 @@ def _collected(module: ast.Module) -> list[str]:
 
 
 def _keep_last_word(body: list[ast.stmt]) -> None:
-    """A script may end with ``sys.exit(main())``; the tests after it are those that the judge collects."""
+    """Replace ``sys.exit(main())`` at the end of a script by a report to the judge, which then collects tests."""
     last_statement = body[-1] if body else None
     if isinstance(last_statement, ast.If):
         _keep_last_word(last_statement.body)
@@ -212,7 +213,7 @@ def _keep_last_word(body: list[ast.stmt]) -> None:
 
 
 def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a module, those below ``if`` and ``try`` included."""
+    """Return the statements of a module, those below ``if`` and ``try`` included."""
     statements: list[ast.stmt] = []
     for node in body:
         statements.append(node)
@@ -223,7 +224,7 @@ def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _imports(module: ast.Module) -> list[str]:
-    """The top-level modules that the tests import anywhere."""
+    """Return the top-level modules that the tests import anywhere."""
     names: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Import):

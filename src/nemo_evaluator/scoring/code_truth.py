@@ -203,7 +203,7 @@ class Truth:
         return None if None in parts else not decisive
 
     def _constant(self, node: ast.expr, scope: NameScope, depth: int = 0) -> Any:
-        """The value of an expression that is made of constants only, else _UNKNOWN."""
+        """Return the value of an expression that consists of constants only, else _UNKNOWN."""
         if depth > _MAX_DEPTH:
             return _UNKNOWN
         if isinstance(node, ast.Constant):
@@ -247,7 +247,7 @@ class Truth:
         return _UNKNOWN
 
     def _assigned_once(self, name: str, scope: NameScope) -> ast.expr | None:
-        """The constant value of a name that is bound once and is not a parameter."""
+        """Return the constant value of a name that is bound once and is not a parameter."""
         owner = self._scopes.find(name, scope)
         if owner is None or name in owner.parameters:
             return None
@@ -273,7 +273,7 @@ class Truth:
         )
 
     def _builtin(self, node: ast.expr, scope: NameScope) -> str:
-        """The name of the builtin function that a call calls; "" for other expressions."""
+        """Return the name of the builtin function that a call calls; "" for other expressions."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return ""
         if self._scopes.find(node.func.id, scope) is None:

@@ -70,7 +70,7 @@ def _is_allowed(
 
 
 def _takes_program_names(call: ast.Call, scope: NameScope, is_of_program: Involved) -> bool:
-    """Whether a name of the program may be an argument of a call."""
+    """Return whether a name of the program may be an argument of a call."""
     name = ""
     if isinstance(call.func, ast.Attribute):
         name = call.func.attr
@@ -80,7 +80,7 @@ def _takes_program_names(call: ast.Call, scope: NameScope, is_of_program: Involv
 
 
 def _is_declaration(parent: ast.AST, node: ast.AST) -> bool:
-    """Whether a node is the class of an ``except``, or an annotation."""
+    """Return whether a node is the class of an ``except``, or an annotation."""
     if isinstance(parent, ast.ExceptHandler):
         return parent.type is node
     if isinstance(parent, (ast.AnnAssign, ast.arg)):
