@@ -239,7 +239,7 @@ def test_numbers_from_the_environment_are_numbers(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_url_that_contradicts_the_protocol_is_warned_about() -> None:
-    with pytest.warns(UserWarning, match="speaks of chat_completions"):
+    with pytest.warns(UserWarning, match="implies chat_completions"):
         service(protocol="completions")
     loaded = load_mapping(
         {
@@ -247,7 +247,7 @@ def test_a_url_that_contradicts_the_protocol_is_warned_about() -> None:
             "benchmarks": [{"name": "a", "solver": {"type": "simple", "service": "m"}}],
         }
     )
-    assert "speaks of chat_completions" in loaded.warnings[0]
+    assert "implies chat_completions" in loaded.warnings[0]
 
 
 def test_ignored_sandbox_settings_are_warned_about() -> None:

@@ -128,7 +128,7 @@ def test_check_says_what_a_right_file_holds(write, tmp_path: Path) -> None:
         f"ok: {path}\n  services: m (api)\n  cluster: local\n  output: ./eval_results\n"
         "  benchmark gsm8k: all problems x 1, solver oracle\n  benchmark mmlu: all problems x 1, solver oracle\n"
     )
-    assert result.stderr.startswith("warning: the URL path speaks of responses")
+    assert result.stderr.startswith("warning: the URL path implies responses")
     wrong = nel("check", "--file-only", str(path), "-O", "benchmarks.0.repeats=0")
     assert wrong.exit_code == 1
     assert wrong.stdout == ""

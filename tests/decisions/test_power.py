@@ -258,7 +258,7 @@ def test_the_text_says_what_is_doubtful(write_run: Any) -> None:
         (["--score", 0.04, "--drop", 0.05], "cannot drop by 0.05", "below --score"),
         (
             ["--score", 0.4, "--drop", 0.05, "--repeats", 2],
-            "cannot be told from a score",
+            "a single score does not show",
             "run with repeats",
         ),
         (["FAILED", "--drop", 0.05], "no row", "nel check"),

@@ -30,7 +30,7 @@ def test_without_a_judge_nothing_is_asked_unless_a_fallback_is_allowed(
     said = nel(*quick, "--allow-fallback", "-n", "2", "-o", "out").stdout
     assert "pass@1 (fallback)" in said
     assert "no judge: 60 of 60 rows scored by a fallback (exact match)" in said
-    assert "2 repeats at temperature 0" in said
+    assert "at temperature 0, 2 repeats" in said
     assert "pass@1 (fallback)" in nel("report", "out").stdout
     # The config that was kept says it too, so that resuming needs no flag.
     asked = server.count

@@ -283,7 +283,7 @@ def test_detached_it_leaves_says_so_and_is_collected_later(
         )
         server.on_call = refuse
         assert fork(tmp_path, "eval", "status", "-o", "out") == 0
-        assert "the vendor was not reached: model: HTTP 503" in " ".join(
+        assert "could not reach the vendor: model: HTTP 503" in " ".join(
             (tmp_path / "nel.log").read_text().split()
         )
         server.on_call = None
@@ -346,7 +346,7 @@ def test_what_anthropic_does_not_know_is_refused_before_anything_is_asked(
     [
         (
             {"solver": {"type": "tool_calling", "service": "model", "sandbox_tools": True}},
-            "more than one request",
+            "several requests per problem",
         ),
         ({"timeout": 60}, "max_wait"),
     ],

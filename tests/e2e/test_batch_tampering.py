@@ -107,7 +107,7 @@ def test_what_the_vendor_no_longer_has_is_asked_again(
         ).read_text()
         check_whole_again(tmp_path)
         assert len(server.batches) == 1
-        assert "asks its requests again" in (tmp_path / "nel.log").read_text()
+        assert "sends its requests again" in (tmp_path / "nel.log").read_text()
 
 
 def check_whole_again(folder: Path) -> None:

@@ -66,7 +66,7 @@ def test_only_own_files_are_moved_it_says_so_and_a_resume_takes_them_back(
     assert (nel.folder / "o" / "sums" / "notes.txt").read_text() == "mine"
     assert server.count == 10
     again = nel("eval", "run", one, "--resume")
-    assert "5 answers of earlier runs" in again.stderr
+    assert "found 5 reusable answers from earlier runs" in again.stderr
     assert server.count == 10
     assert rows(nel.folder / "o" / "sums") == first
 

@@ -184,8 +184,8 @@ def test_what_is_not_there_is_said_with_what_is(
 
 BROKEN = {
     "exit 0": "left no reward",
-    "echo nan > /logs/verifier/reward.txt": "no finite number",
-    'echo \'{"a": "x"}\' > /logs/verifier/reward.json': "no finite number",
+    "echo nan > /logs/verifier/reward.txt": "not a finite number",
+    'echo \'{"a": "x"}\' > /logs/verifier/reward.json': "not a finite number",
     "echo half > /logs/verifier/reward.txt": "cannot be read",
     "sleep 30": "did not end within 2 s",
 }

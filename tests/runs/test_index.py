@@ -329,7 +329,9 @@ def test_a_large_file_is_read_by_several_processes_with_the_same_outcome(
             file.write('not json\n{"problem_idx": 5000, "reward": 1}')
     started = list[Any]()
     real = index_apart._process
-    monkeypatch.setattr(index_apart, "_process", lambda *said: started.append(said) or real(*said))
+    monkeypatch.setattr(
+        index_apart, "_process", lambda *args, **named: started.append(args) or real(*args, **named)
+    )
     monkeypatch.setattr(index, "LARGE", 100_000)
     both = []
     for one in (task, other):

@@ -18,7 +18,7 @@ _WRITERS = {
     "engine/merge.py": "copies traffic as it is",
 }
 _OPENING = re.compile(
-    r"iter_jsonl\(|read_json\([^)]*(?:bundle|eval-)|verified\(|scan_records\(|open_line\(|read_record\("
+    r"iter_jsonl\(|read_json\([^)]*(?:bundle|eval-)|\bverified\(|scan_records\(|open_line\(|read_record\("
     r"|(?:journal|results|trajectories|bundle)(?:\.path)?\.(?:open|read_bytes|read_text)\("
 )
 _NAMES = re.compile(r'"(?:results|trajectories|journal)\.jsonl"|rglob\("eval-')
