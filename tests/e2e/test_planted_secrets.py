@@ -406,7 +406,9 @@ def test_exports_hold_no_planted_secret(
         "tags": {"team": "visible", "access_token": plants.word("tag of MLflow")},
     }
     parts: dict[str, Any] = _config("http://SERVER", plants)
-    del parts["services"]["server"]
+    # Without the server that nel would start: its secrets are in no config, and nel cannot know them.
+    unused = json.dumps(parts["services"].pop("server"))
+    plants.values = {place: value for place, value in plants.values.items() if value not in unused}
     exports = [{"type": "mlflow", **mlflow}, "inspect", {"type": "wandb", "mode": "offline"}]
     parts["output"]["export"] = exports
     server = serve(_echoes(list(plants.values.values())))
@@ -430,8 +432,8 @@ def test_exports_hold_no_planted_secret(
     ):
         done = nel("export", "out", *words, code=None, timeout=900)
         shown.append(done.stdout + done.stderr)
-    for text in shown:
-        assert plants.leaks(text.encode()) == [], text[:6000]
+    leaking = [line for line in "".join(shown).splitlines() if plants.leaks(line.encode())]
+    assert leaking == []
     assert _files_with_secrets(nel.folder, plants) == []
     assert (nel.folder / "mlflow.db").stat().st_size > 100_000
     assert list(nel.folder.rglob("*.eval")) and list(nel.folder.rglob("*.wandb"))

@@ -211,7 +211,7 @@ class MlflowExporter:
         }
         if self.description:
             tags["mlflow.note.content"] = self.description
-        shortened_tags = {key: value[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
+        shortened_tags = {key: scrub(value)[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
         run = client.create_run(
             experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=shortened_tags
         )
