@@ -39,8 +39,6 @@ def read_settings(name: str, file: Path | None, overrides: tuple[str, ...]) -> d
             raise UsageError(f"{file} is not a mapping of settings")
         if isinstance(content.get("export"), dict):
             content = content["export"]
-        else:
-            content = content
         if isinstance(content.get(name), dict):
             settings = dict(content[name])
         else:

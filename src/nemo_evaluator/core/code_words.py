@@ -19,8 +19,6 @@ def code_words(function: object, seen: set[object] | None = None) -> set[str]:
     """
     if seen is None:
         seen = set()
-    else:
-        seen = seen
     if callable(function):
         function = inspect.unwrap(getattr(function, "func", function))
     else:

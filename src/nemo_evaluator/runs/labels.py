@@ -100,9 +100,7 @@ def append_label(folder: Path, label: Label) -> Label:
             line = scrub_json(dumps(asdict(stamped))) + b"\n"
             if file.tell():
                 file.seek(-1, os.SEEK_END)
-                if file.read(1) == b"\n":
-                    line = line
-                else:
+                if file.read(1) != b"\n":
                     line = b"\n" + line
             file.write(line)
             file.flush()

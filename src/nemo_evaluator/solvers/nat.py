@@ -112,9 +112,7 @@ def _result(task: SeedResult, text: str, where: str) -> SolveResult:
         elif event.get("event_type") == "LLM_END":
             usage = (event.get("usage_info") or {}).get("token_usage") or {}
             counts: JsonDict = {name: usage.get(name) for name in _COUNTS}
-            if any(counts.values()):
-                counts = counts
-            else:
+            if not any(counts.values()):
                 counts = {}
             replies.append(
                 ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **counts)

@@ -289,9 +289,7 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Jo
         fields = value.split("|")
         if key == "job" and len(fields) >= 7:
             array, index, job_id, state, reason, nodes, elapsed = fields[:7]
-            if index.isdecimal():
-                index = index
-            else:
+            if not index.isdecimal():
                 index = ""
             job_id = f"{array}_{index}" if index else job_id
             if _JOB_ID.fullmatch(job_id) is None:
