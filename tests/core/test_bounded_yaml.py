@@ -11,7 +11,7 @@ import yaml
 from nemo_evaluator.cli.export import read_settings
 from nemo_evaluator.core.bounded_yaml import load_yaml
 from nemo_evaluator.core.errors import NelError, UsageError
-from nemo_evaluator.environments.schemes.container import read_results
+from nemo_evaluator.environments.schemes._container_results import read_results
 from nemo_evaluator.store.legacy import convert_legacy
 from nemo_evaluator.testing.script import load_script
 

@@ -10,9 +10,11 @@ import string
 import pytest
 import yaml
 
+from nemo_evaluator.core.secret_commands import command_parts
+from nemo_evaluator.core.secret_masks import holds_mask, masked_config
 from nemo_evaluator.core.secret_names import looks_secret
-from nemo_evaluator.core.secret_places import masked_config, remember_config
-from nemo_evaluator.core.secret_values import command_parts, looks_random, url_parts
+from nemo_evaluator.core.secret_places import remember_config
+from nemo_evaluator.core.secret_values import looks_random, url_parts
 from nemo_evaluator.core.secrets import Secret, scrub
 
 SECRET_NAMES = [
@@ -42,6 +44,14 @@ SECRET_NAMES = [
     "userPassword",
     "OPENAI_API_KEYS",
     "auth_tokens",
+    "mfa_code",
+    "recovery_codes",
+    "session_id",
+    "PHPSESSID",
+    "connect.sid",
+    "license_keys",
+    "mnemonic",
+    "pw",
 ]
 PLAIN_NAMES = [
     "max_tokens",
@@ -69,6 +79,14 @@ PLAIN_NAMES = [
     "password_file",
     "pattern",
     "dispatch",
+    "exit_code",
+    "status_codes",
+    "country_code",
+    "XDG_SESSION_ID",
+    "end_reasoning_token",
+    "keys",
+    "tokens",
+    "license",
 ]
 
 
@@ -349,6 +367,33 @@ UNUSUAL = {
         "interceptors": [{"config": {"params_to_add": {"extra": {"access_token": "planted44"}}}}]
     },
     "basic authentication in a variable": {"env": {"AUTH_HEADER": "Basic bWU6cGxhbnRlZDI3planted"}},
+    "a password joined to its flag": {"pre_cmd": "mysql -h db -u me -pplanted80 shop"},
+    "a password behind a flag": {"pre_cmd": "redis-cli -h cache -a planted81 ping"},
+    "a program that another runs": {"pre_cmd": "docker run --rm image mysqldump -pplanted82 shop"},
+    "a login": {"setup_commands": ["docker login -u me -p planted83 registry"]},
+    "a passphrase of openssl": {"pre_cmd": "openssl enc -d -pass pass:planted84 -in a -out b"},
+    "a key of openssl": {"pre_cmd": "openssl enc -d -aes-256-cbc -k planted85 -in a"},
+    "a user of a share": {"pre_cmd": "smbclient -U 'me%planted86' //h/s"},
+    "a one-letter flag of a server": {"extra_args": ["-k", "planted-87654-key"]},
+    "a joined flag of a server": {"extra_args": ["-kplanted-87654-key"]},
+    "a one-letter flag in a command": {"server_cmd": "./serve -m model -k planted-87654-key"},
+    "a code": {"login": {"mfa_code": "planted88", "recovery_codes": ["planted89"]}},
+    "a session": {"config": {"session_id": "planted90", "PHPSESSID": "planted91"}},
+    "a licence": {"container_env": {"LICENSE": "planted-1234-5678"}},
+    "lists of keys": {"keys": ["planted-41234-a"], "tokens": {"alice": "planted-41234-b"}},
+    "netrc": {"env": {"NETRC": "machine h login me password planted92"}},
+    "netrc in lines": {"config": {"file": "machine h\n  login me\n  password planted92\n"}},
+    "pgpass": {"env": {"LINES": "db:5432:shop:me:planted93"}},
+    "YAML": {"config": {"file": "url: h\napi_key: planted94\nlist:\n  - password: 'planted 95'\n"}},
+    "YAML in one line": {"params": {"conf": "{url: h, api_key: planted96, n: 1}"}},
+    "YAML in blocks": {"params": {"conf": "a: 1\nsecret: |\n  planted97\n  planted98\nb: 2"}},
+    "INI": {"params": {"conf": "[main]\nhost = h\npassword = planted99\n"}},
+    "TOML": {"params": {"conf": 'host = "h"\napi_token = "planted100"\n'}},
+    "XML": {"params": {"conf": '<c><password>planted101</password><db pwd="planted102"/></c>'}},
+    "Python": {"params": {"conf": "{'api_key': 'planted103', 'n': 1}"}},
+    "npmrc": {"params": {"conf": "//registry/:_authToken=planted104"}},
+    "a secret as a name": {"api_keys": {"planted-51234-a": "alice", "planted-51234-b": "bob"}},
+    "a token as a name": {"users": {"sk-planted210123456789abcdef": "alice"}},
     "a default in nested references": {"headers": {"X-Own": "${A:-${B:-planted50}}"}},
 }
 
@@ -374,6 +419,35 @@ def test_unusual_places_are_remembered_for_answers() -> None:
     )
 
 
+def test_the_variable_that_a_setting_names_is_remembered() -> None:
+    own = secrets.token_hex(6)
+    environment = {"MINE": f"named-{own}", "PLACE": f"/data/{own}", "LICENSE": f"4711-lic-{own}"}
+    raw = {
+        "solver": {"api_key_env": "MINE", "folder_env": "PLACE"},
+        "keys": ["${LICENSE}"],
+        "api_keys": {f"name-{own}-1234": "alice"},
+    }
+    data = raw | {"keys": [environment["LICENSE"]]}
+    remember_config(data, raw, environment)
+    assert scrub(f"named-{own} 4711-lic-{own} name-{own}-1234") == "*** *** ***"
+    assert scrub(f"/data/{own}") == f"/data/{own}"
+
+
+def test_names_that_are_masked_stay_apart() -> None:
+    names = {"planted-51234-a": "alice", "planted-51234-b": "bob"}
+    assert masked_config({"api_keys": names}, []) == {"api_keys": {"***": "***", "***2": "***"}}
+
+
+def test_a_masked_config_is_known_by_its_masks() -> None:
+    data = {
+        "pre_cmd": "export HF_TOKEN=***; echo *** done ***",
+        "extra_env": {"STORE": "Server=h;Pwd=***"},
+        "users": {"***": "alice"},
+        "note": "*** done ***",
+    }
+    assert list(holds_mask(data)) == [("pre_cmd",), ("extra_env", "STORE"), ("users", "***")]
+
+
 def test_a_private_key_is_found_by_its_lines() -> None:
     lines = [base64.b64encode(secrets.token_bytes(48)).decode() for _ in range(3)]
     key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
@@ -396,6 +470,16 @@ PLAIN_SETTINGS = [
     {"command": ["docker", "run", "-u", "1000:1000", "-p", "8000:8000", "image"]},
     {"pre_cmd": "echo ready | tee log; set -euo pipefail; python -u run.py"},
     {"system_prompt": "- use the token"},
+    {"pre_cmd": "mkdir -p out2024; pytest -k test_12345; ssh -p 2222 h; curl -k https://h"},
+    {"command": ["docker", "run", "-p", "8000:8000", "-k", "5", "-p", "models/qwen2.5-72b"]},
+    {"command": ["serve", "-p", "claude-3-5-sonnet-20241022", "-k", "top_50", "-P"]},
+    {"keys": ["question", "choice_10"], "tokens": ["<pad>"], "license": "apache-2.0"},
+    {"params": {"args": "++prompt_config=eval/aai/mcq-10choices"}},
+    {"params": {"rubric": "Key: the answer is 4.\nToken: one word of it"}},
+    {"params": {"note": "model: m\nurl: http://h:8000/v1\nmax_tokens: 512"}},
+    {"judge": {"api_key": "JUDGE_API_KEY"}, "env_vars": {"HF_TOKEN": "host:HF_TOKEN"}},
+    {"params": {"code": 'update(target=x, key="b")'}},
+    {"limits": {"0123456789abcdef0123456789abcdef01234567": 1, "gpt-4o-mini-2024-07-18": 2}},
 ]
 
 

@@ -20,6 +20,7 @@ _JOINED_FLAGS: Final = ("--override=", "-O", "-o")
 _TELLING: Final = re.compile(r"key|token|auth|secret|passw|credential", re.IGNORECASE)
 _CARRIED: Final = "NEL_ARGUMENT_{}"
 _places = Lazy("nemo_evaluator.core.secret_places")
+_masks = Lazy("nemo_evaluator.core.secret_masks")
 
 
 def hide_arguments() -> None:
@@ -120,7 +121,7 @@ def _is_secret_setting(name: str, value: str) -> bool:
     keys = [key for key in re.split(r"[.\[\]]+", name.lstrip("+~")) if key]
     path = tuple(int(key) if key.isdecimal() else key for key in keys)
     unquoted = value.strip().strip("'\"")
-    masked_value = _places.masked_text(unquoted, path)
+    masked_value = _masks.masked_text(unquoted, path)
     for part in _places.secret_parts(unquoted, path):
         if "${" not in part:
             _places.remember_part(part)

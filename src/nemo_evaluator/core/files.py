@@ -14,10 +14,13 @@ from typing import IO, Any, Final
 
 import orjson
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.plain import plain
 from nemo_evaluator.core.secrets import encoded_forms, scrub_value
 from nemo_evaluator.core.text import valid_text
 
+#: The longest line and the largest document that is read: nel writes none that are nearly as long.
+LONGEST_LINE: Final = 256 * 2**20
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -84,19 +87,22 @@ def read_json(path: Path) -> Any:
         OSError: The file cannot be read.
         orjson.JSONDecodeError: It is not JSON.
     """
-    return orjson.loads(path.read_bytes())
+    return orjson.loads(read_regular(path))
 
 
 def read_regular(path: Path) -> bytes:
     """Read the bytes of a regular file.
 
     Raises:
-        OSError: It is not a regular file: reading a pipe or a device may never end.
+        OSError: It is larger than ``LONGEST_LINE``, or not a regular file: reading a pipe or a device may never end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        if status.st_size > LONGEST_LINE:
+            raise OSError(errno.EFBIG, f"is larger than {LONGEST_LINE >> 20} MB", str(path))
         return file.read()
 
 
@@ -113,21 +119,29 @@ def stored(path: Path) -> dict[str, Any]:
 
 def iter_jsonl(path: Path) -> Iterator[Any]:
     """Yield the values of a JSON-lines file. An incomplete last line is skipped; any other bad line is an error."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.strip():
-                try:
-                    yield orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    if line.endswith(b"\n"):
-                        raise
+    for _, line in lines_from(path):
+        if line.strip():
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError:
+                if line.endswith(b"\n"):
+                    raise
 
 
 def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file from a byte on, each with its offset."""
+    """Yield the lines of a file from a byte on, each with its offset.
+
+    Raises:
+        UsageError: A line is longer than ``LONGEST_LINE``, as in a file with a hole.
+    """
     with path.open("rb", buffering=1 << 20) as file:
         file.seek(start)
-        for line in file:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                raise UsageError(
+                    f"{path}: the line at byte {start:,} is longer than {LONGEST_LINE >> 20} MB",
+                    hint="the file is damaged: cut it off there, or take a copy of it",
+                )
             yield start, line
             start += len(line)
 

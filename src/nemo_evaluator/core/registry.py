@@ -1,6 +1,5 @@
 """One generic registry: lazy targets, entry points, "did you mean" on a miss, an error on a collision."""
 
-import difflib
 import importlib
 import importlib.util
 import sys
@@ -22,6 +21,8 @@ config_folder: ContextVar[Path | None] = ContextVar("config_folder", default=Non
 
 def nearest(word: str, words: list[str]) -> str | None:
     """Return the closest of ``words`` to ``word``; None when none is close."""
+    import difflib  # noqa: PLC0415 - only for a mistake
+
     matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
     return matches[0] if matches else None
 

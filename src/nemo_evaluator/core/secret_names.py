@@ -3,25 +3,40 @@
 import re
 from typing import Final
 
-_SECRET: Final = re.compile(
-    r"(^|_)(key|token|auth|pass|pat|cookies?|jwt|dsn|sig|hmac|t?otp|psw|pswd)$|_(pwd|pw)$|api_?keys?"
+from nemo_evaluator.core.lazy import lazy_pattern
+
+_SECRET: Final = lazy_pattern(
+    r"(^|_)(key|token|auth|pass|pat|cookies?|jwt|dsn|sig|hmac|t?otp|psw|pswd|pw)$|_pwd$|api_?keys?"
+    r"|(2fa|access|auth|authorization|backup|mfa|one_?time|otp|pairing|pin|recovery|security|verification)_?codes?$"
+    r"|(^|_)sess(ion)?_?ids?$|(^|_)(php|j)sess(ion)?_?id$|(^|_)sessid$|connect_sid$"
+    r"|(encryption|license|licence|product|registration|serial|signing|ssh)_?keys$|mnemonic$|seed_?phrase$"
     r"|(access|api|auth)_?tokens?$|(account|deploy|encryption|host|license|master|service|signing|ssh|storage)key$"
     r"|secret|passw|passphrase|passcode|passkey|credential|authorization|bearer|private_?key|cookie$|signature$",
     re.IGNORECASE,
 )
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 # `api.key`, `API Key` and names with a typographic hyphen mean the same as `api_key`.
-_SEPARATOR: Final = re.compile(r"[^0-9A-Za-z]+")
+_SEPARATOR: Final = lazy_pattern(r"[^0-9A-Za-z]+")
 # They name a column, a mark in a text, or where a secret is found, and not the secret.
-_HARMLESS: Final = re.compile(
+_HARMLESS: Final = lazy_pattern(
     r"(^|_)(answer|cache|column|data|dict|foreign|group|id|image|index|input|join|json|label|metric|output|partition"
     r"|primary|prompt|public|question|reference|row|sort|target|text|unique)_key$"
-    r"|(^|_)(bos|cls|end|eos|image|mask|pad|sep|start|stop|think|unk)_token$"
+    r"|(^|_)(bos|cls|end|eos|image|mask|pad|sep|start|stop|think|unk)(_reasoning|_thinking)?_token$"
+    # Of desktops and terminals.
+    r"|^(xdg|term|iterm|wt|gnome)_?session_?id$"
     r"|(call|function|method|model|type)_signature$"
     r"|(key|token|secret|password|credentials?)_(arn|env|file|header|name|path|type|variable)$"
     r"|^(old)?pwd$",
     re.IGNORECASE,
 )
+# They name a secret or something harmless: what stands there decides.
+_AMBIGUOUS: Final = lazy_pattern(
+    r"(^|_)(keys|tokens|licen[cs]es?|pins?|sid|sessions?|codes|login|pwd|webhook|salt|pepper)$",
+    re.IGNORECASE,
+)
+# `JUDGE_API_KEY`, `host:HF_TOKEN`: where a value is the name of the variable that holds the secret.
+_VARIABLE: Final = lazy_pattern(r"(?:host:)?([A-Z]+(?:_[A-Z0-9]{1,10})+)")
+_BARE: Final = frozenset({"auth", "key", "pass", "pat", "pw", "sig", "token", "tokens", "keys"})
 
 
 def looks_secret(name: str) -> bool:
@@ -31,3 +46,20 @@ def looks_secret(name: str) -> bool:
     if _SECRET.search(parted_name) is None and _SECRET.search(plain_name) is None:
         return False
     return _HARMLESS.search(parted_name) is None
+
+
+def may_be_secret(name: str) -> bool:
+    """Return whether a name such as ``keys``, ``tokens`` or ``LICENSE`` leaves open whether it names a secret."""
+    plain_name = _SEPARATOR.sub("_", name)
+    return _AMBIGUOUS.search(_HUMP.sub("_", plain_name)) is not None
+
+
+def is_bare_name(name: str) -> bool:
+    """Return whether a name is an ordinary word as well, such as ``Key``, with which a sentence may begin."""
+    return name.strip().lower() in _BARE
+
+
+def is_variable_of_secret(text: str) -> bool:
+    """Return whether a text is the name of a variable that holds a secret, such as ``JUDGE_API_KEY``."""
+    match = _VARIABLE.fullmatch(text)
+    return match is not None and looks_secret(match[1])

@@ -3,7 +3,7 @@
 Secret by default are: values of keys whose names say so, every header that is not on a short list, random text in
 environments and commands, and values of environment variables in such places.
 
-The snapshot masks them (``masked_config``); records, logs and answers are searched for them (``remember_config``).
+The snapshot masks them (``core.secret_masks``); records, logs and answers are searched for them (``remember_config``).
 """
 
 import re
@@ -11,26 +11,32 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from nemo_evaluator.core.secret_values import (
+from nemo_evaluator.core.lazy import lazy_pattern
+from nemo_evaluator.core.secret_commands import (
     command_parts,
+    is_flag_of_secret,
+    listed_password,
+)
+from nemo_evaluator.core.secret_documents import setting_parts
+from nemo_evaluator.core.secret_names import is_variable_of_secret, may_be_secret
+from nemo_evaluator.core.secret_values import (
     decoded_forms,
     header_parts,
-    is_flag_of_secret,
     is_reference_name,
+    looks_made_up,
     looks_random,
-    setting_parts,
     token_parts,
     url_parts,
 )
-from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, scrub
+from nemo_evaluator.core.secrets import Secret, looks_secret
 
 ConfigPath: TypeAlias = tuple[str | int, ...]
 
-_HEADER_KEY: Final = re.compile(r"(^|_)headers?(_to_add)?$", re.IGNORECASE)
-_ENVIRONMENT_KEY: Final = re.compile(
+_HEADER_KEY: Final = lazy_pattern(r"(^|_)headers?(_to_add)?$", re.IGNORECASE)
+_ENVIRONMENT_KEY: Final = lazy_pattern(
     r"(^|_)(env|envs|environ|environment|env_vars|env_map|secrets)$", re.IGNORECASE
 )
-_COMMAND_KEY: Final = re.compile(
+_COMMAND_KEY: Final = lazy_pattern(
     r"(^|_)(args|argv|arguments|flags|cmd|cmds|command|commands|entrypoint|script|options)$",
     re.IGNORECASE,
 )
@@ -93,21 +99,25 @@ _BESIDE_SECRETS: Final = frozenset(
         "path",
     }
 )
-_HEADER_LINE: Final = re.compile(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
+_HEADER_LINE: Final = lazy_pattern(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
 # Prompts may show a model how a request looks.
-_PROSE_KEY: Final = re.compile(
+_PROSE_KEY: Final = lazy_pattern(
     r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE
 )
-# A longer number at a place for secrets is a key.
-_LARGEST_PLAIN_NUMBER: Final = 99_999
-_NUMBER_OR_DATE: Final = re.compile(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
-_HOST: Final = re.compile(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
-_REFERENCE: Final = re.compile(
+_FEWEST_DIGITS_IN_NAME: Final = 2
+_ENVIRONMENT_NAME: Final = lazy_pattern(r"[A-Z][A-Z0-9_]*")
+_COMMIT_OR_DIGEST: Final = lazy_pattern(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
+_NUMBER_OR_DATE: Final = lazy_pattern(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
+_HOST: Final = lazy_pattern(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
+REFERENCE: Final = lazy_pattern(
     r"(?<!\$)\$\{(\w+)(?::-((?:[^{}]|\{[^{}]*\})*))?\}|(?<!\$)\$\{\.[^}]*\}"
 )
-# Text around a reference that is not a secret: `Bearer `, `session=`.
-_FRAME: Final = re.compile(
-    r"[\s;,]*(?:(?:Bearer|Basic|Token|ApiKey|Digest)\s*|[\w-]+[=:]\s*)?[\s;,]*", re.IGNORECASE
+
+
+# Settings that name an environment variable.
+_VARIABLE_KEY: Final = lazy_pattern(
+    r"(^|_)(env|env_?var|env_?name|envs|env_?vars|environment_variables?|variables?|vars?)$",
+    re.IGNORECASE,
 )
 
 
@@ -171,7 +181,7 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
     """
     place = place_of(path)
     if place is SettingKind.NAMED or is_flag_of_secret(before):
-        return [text]
+        return [] if is_variable_of_secret(text) else [text]
     if place is SettingKind.HEADER:
         if isinstance(path[-1], str):
             return [text]
@@ -184,6 +194,8 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
     name = name_of(path)
     if place is SettingKind.ENVIRONMENT and looks_random(text) and not is_reference_name(name):
         return [text]
+    if _is_ambiguous(path) and looks_made_up(text):
+        return [text]
     parts = [*token_parts(text), *url_parts(text)]
     if not _PROSE_KEY.search(name):
         parts += setting_parts(text)
@@ -191,6 +203,9 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
         parts += _header_lines(text)
     if place in (SettingKind.ENVIRONMENT, SettingKind.COMMAND):
         parts += command_parts(text)
+    password = listed_password(text, before) if place is SettingKind.COMMAND else None
+    if password is not None:
+        parts.append(password)
     return [part for part in dict.fromkeys(parts) if part]
 
 
@@ -203,18 +218,32 @@ def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None
         environment: The variables they were taken from.
     """
     public_values = frozenset(_plain_values(data))
-    for path, text, before in _texts(data):
+    for path, text, before in texts_of(data):
         for part in secret_parts(text, path, before):
             remember_part(part, public_values)
-    for path, text, _ in _texts(raw):
-        place = place_of(path)
-        if "${" not in text or place not in _SECRET_PLACES:
-            continue
-        for reference in _REFERENCE.finditer(text):
-            value = environment.get(reference[1] or "", "")
-            is_location = place is SettingKind.ENVIRONMENT and _is_location(value)
-            if value and not is_location:
-                remember_part(value, public_values)
+    for name in _secret_names(data):
+        remember_part(name, public_values)
+    for path, text, _ in texts_of(raw):
+        for value in _values_of_variables(path, text, environment):
+            remember_part(value, public_values)
+
+
+def _values_of_variables(
+    path: ConfigPath, text: str, environment: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the secret values of the variables that a setting refers to, or names: ``api_key_env: MY_VARIABLE``."""
+    place = place_of(path)
+    for reference in REFERENCE.finditer(text):
+        value = environment.get(reference[1] or "", "")
+        is_location = place is SettingKind.ENVIRONMENT and _is_location(value)
+        is_ambiguous = _is_ambiguous(path) and looks_made_up(value)
+        if value and not is_location and (place in _SECRET_PLACES or is_ambiguous):
+            yield value
+    value = environment.get(text, "")
+    if value and _names_variable(path) and not _is_location(value):
+        setting = _VARIABLE_KEY.sub("", name_of(path))
+        if looks_secret(setting) or looks_secret(text) or looks_made_up(value):
+            yield value
 
 
 def remember_part(part: str, plain: frozenset[str] = frozenset()) -> None:
@@ -235,97 +264,50 @@ def _remember_lines(value: str) -> None:
             Secret(line.strip())
 
 
-def masked_config(
-    value: Any, masked: list[ConfigPath], path: ConfigPath = (), before: str = ""
-) -> Any:
-    """Replace every secret in a value by ``***``; references such as ``${VARIABLE}`` stay.
+def _is_ambiguous(path: ConfigPath) -> bool:
+    """Whether a name in a path, such as ``keys``, leaves open whether the value is a secret."""
+    return any(isinstance(key, str) and may_be_secret(key) for key in path)
 
-    Args:
-        value: A part of a config, environment references unexpanded.
-        masked: Receives the paths of the masked values.
-        path: Where the value is in the config.
-        before: In a list, the text before it.
-    """
+
+def _names_variable(path: ConfigPath) -> bool:
+    return _VARIABLE_KEY.search(name_of(path)) is not None
+
+
+def is_secret_name(name: Any, path: ConfigPath) -> bool:
+    """Whether the name of a setting is itself a secret: ``api_keys: {sk-...: alice}``."""
+    if not isinstance(name, str):
+        return False
+    if token_parts(name):
+        return True
+    keys_above = [key for key in path if isinstance(key, str)]
+    is_below_secret = any(looks_secret(key) or may_be_secret(key) for key in keys_above)
+    if is_below_secret and looks_made_up(name):
+        return not _ENVIRONMENT_NAME.fullmatch(name)
+    # `useHookAtTopLevel` has no digit.
+    has_digits = sum(character.isdigit() for character in name) >= _FEWEST_DIGITS_IN_NAME
+    return has_digits and looks_random(name) and not _COMMIT_OR_DIGEST.fullmatch(name)
+
+
+def names_of(value: Any, path: ConfigPath = ()) -> Iterator[tuple[ConfigPath, str]]:
+    """Yield every name of a setting with the path of its mapping."""
     if isinstance(value, dict):
-        members: dict[Any, Any] = {}
         for key, item in value.items():
-            members[key] = masked_config(item, masked, member_path(path, value, key))
-        return members
-    if isinstance(value, list):
-        items: list[Any] = []
-        previous_text = ""
+            if isinstance(key, str):
+                yield path, key
+            yield from names_of(item, (*path, key))
+    elif isinstance(value, list):
         for number, item in enumerate(value):
-            items.append(masked_config(item, masked, (*path, number), before=previous_text))
-            previous_text = item if isinstance(item, str) else ""
-        return items
-    if not isinstance(value, str):
-        return _masked_number(value, masked, path)
-    masked_value = masked_text(value, path, before)
-    if masked_value != value:
-        masked.append(path)
-    return masked_value
+            yield from names_of(item, (*path, number))
 
 
-def masked_text(text: str, path: ConfigPath, before: str = "") -> str:
-    """Return one value of a config with ``***`` instead of its secrets."""
-    pieces = secret_pieces(text, path, before)
-    return scrub("".join(MASK if secret else piece for piece, secret in pieces))
+def _secret_names(data: Any) -> Iterator[str]:
+    """Yield the names of settings that are secrets."""
+    for path, name in names_of(data):
+        if is_secret_name(name, path):
+            yield name
 
 
-def secret_pieces(text: str, path: ConfigPath, before: str = "") -> list[tuple[str, bool]]:
-    """Split a value of a config into pieces, each with whether it is a secret.
-
-    References such as ``${NAME}`` are not secrets; their defaults may be.
-    """
-    pieces: list[tuple[str, bool]] = []
-    end = 0
-    for match in _REFERENCE.finditer(text):
-        pieces += _literal_pieces(text[end : match.start()], path, before, alone=False)
-        if match[2]:
-            pieces.append((f"${{{match[1]}:-", False))
-            pieces += secret_pieces(match[2], path, before)
-            pieces.append(("}", False))
-        else:
-            pieces.append((match.group(), False))
-        end = match.end()
-    return pieces + _literal_pieces(text[end:], path, before, alone=end == 0)
-
-
-def holds_mask(data: Any) -> Iterator[ConfigPath]:
-    """Yield the paths of secrets whose value is ``***``, because the config was written without them."""
-    for path, text, before in _texts(data):
-        is_named = place_of(path) in (SettingKind.HEADER, SettingKind.NAMED)
-        if (is_named or is_flag_of_secret(before)) and MASK in text:
-            yield path
-
-
-def _masked_number(value: Any, masked: list[ConfigPath], path: ConfigPath) -> Any:
-    """Mask a value that is not a text: YAML reads a key of digits as a number."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and place_of(path) is SettingKind.NAMED and abs(value) > _LARGEST_PLAIN_NUMBER:
-        masked.append(path)
-        return MASK
-    return value
-
-
-def _literal_pieces(
-    text: str, path: ConfigPath, before: str, *, alone: bool
-) -> list[tuple[str, bool]]:
-    """Split a text without references; ``alone`` when there is no reference around it."""
-    if not text:
-        return []
-    parts = secret_parts(text, path, before)
-    if text in parts:
-        is_frame = not alone and _FRAME.fullmatch(text) is not None and not looks_random(text)
-        return [(text, not is_frame)]
-    if not parts:
-        return [(text, False)]
-    longest_first = sorted(parts, key=len, reverse=True)
-    pattern = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
-    return [(piece, piece in parts) for piece in pattern.split(text) if piece]
-
-
-def _texts(
+def texts_of(
     value: Any, path: ConfigPath = (), before: str = ""
 ) -> Iterator[tuple[ConfigPath, str, str]]:
     """Yield every text of a value: its path, the text, and in a list the text before it."""
@@ -333,11 +315,11 @@ def _texts(
         yield path, value, before
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _texts(item, member_path(path, value, str(key)))
+            yield from texts_of(item, member_path(path, value, str(key)))
     elif isinstance(value, list):
         previous_text = ""
         for number, item in enumerate(value):
-            yield from _texts(item, (*path, number), previous_text)
+            yield from texts_of(item, (*path, number), previous_text)
             previous_text = item if isinstance(item, str) else ""
 
 
@@ -361,7 +343,7 @@ def _header_lines(text: str) -> list[str]:
 
 def _plain_values(data: Any) -> Iterator[str]:
     """Yield the public values of a config, such as names of models."""
-    for path, text, _ in _texts(data):
+    for path, text, _ in texts_of(data):
         if name_of(path) in _PLAIN_KEYS and place_of(path) is SettingKind.OTHER:
             yield text
 

@@ -1,6 +1,7 @@
-"""What a secret looks like: shapes of well-known tokens, passwords inside URLs and commands, and random text.
+"""What a secret looks like: shapes of well-known tokens, passwords inside URLs, and random text.
 
-Names are judged in ``core.secret_names``, the places of a config in ``core.secret_places``.
+Names are judged in ``core.secret_names``, commands in ``core.secret_commands``, texts of other formats in
+``core.secret_documents``, and the places of a config in ``core.secret_places``.
 """
 
 import re
@@ -8,10 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
+from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.core.secret_names import looks_secret
 
 # Shapes of tokens that mean something wherever they stand. Each needs enough random text behind its prefix.
-_TOKENS: Final = re.compile(
+_TOKENS: Final = lazy_pattern(
     r"""(?<![A-Za-z0-9_-])(?:
         (?:sk|pk|rk)[-_](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}
       | (?:nvapi|glpat|xox[abeoprs]|pypi|npm|gsk|tvly|dckr_pat)[-_][A-Za-z0-9_-]{16,}
@@ -25,21 +27,15 @@ _TOKENS: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_PRIVATE_KEY: Final = re.compile(
+_PRIVATE_KEY: Final = lazy_pattern(
     r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-# A header in a sentence or a template; what follows may also be a reference or a placeholder.
-_AUTHORIZATION: Final = re.compile(
-    r"authorization[\"']?\s*[:=]\s*[\"']?(?:Bearer|Basic|Token|ApiKey)\s+([A-Za-z0-9._~+/=-]{8,})",
-    re.IGNORECASE,
-)
-
 # The longest scheme is bounded: without that, a word of megabytes takes time with its square.
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://([^\s'\"<>`]+)")
+_URL: Final = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://([^\s'\"<>`]+)")
 # A proxy without its scheme: `user:password@host:3128`. An image, `name:tag@sha256:...`, has no port there.
-_USER_AND_HOST: Final = re.compile(r"[^\s:/@]+:([^\s/@]+)@[A-Za-z0-9.-]+(?::\d{1,5})?/?")
-_PARAMETER: Final = re.compile(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
+_USER_AND_HOST: Final = lazy_pattern(r"[^\s:/@]+:([^\s/@]+)@[A-Za-z0-9.-]+(?::\d{1,5})?/?")
+_PARAMETER: Final = lazy_pattern(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
 _SECRET_PARAMETERS: Final = frozenset({"code", "pwd"})
 # Schemes of benchmarks in which an @ comes before a version, a task or a digest.
 _VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
@@ -49,44 +45,31 @@ _USUAL_USERS: Final = frozenset(
     {"", "anonymous", "postgres", "username", "oauth2", "x-access-token", "x-oauth-basic"}
 )
 
-# `--api-key X`, `--api-key=X`, `-H "X-Api-Key: X"`, `NAME=X`, `user:password` behind -u.
-_FLAG: Final = re.compile(r"(?<![\w-])--?([A-Za-z][\w.-]*)(?:=|\s+)(\"[^\"]+\"|'[^']+'|[^\s'\"]+)")
-_ASSIGNMENT: Final = re.compile(r"(?<![\w-])([A-Za-z_]\w*)[\"']?=(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)")
-# csh, and the command prompt of Windows.
-_SET: Final = re.compile(
-    r"(?<![\w-])(?:set|setenv|setx)\s+([A-Za-z_]\w*)\s+(\"[^\"]+\"|'[^']+'|[^\s;'\"]+)"
-)
-_HEADER: Final = re.compile(r"(?<![\w-])([A-Za-z][\w-]*):\s*([^'\"\n]+)")
-_JSON_MEMBER: Final = re.compile(r"\"([^\"\\]{1,60})\\{0,3}\"\s*:\s*\\{0,3}\"([^\"\\]+)")
-_USER_FLAGS: Final = frozenset({"u", "user", "proxy-user"})
-_JOINED_USER: Final = re.compile(r"(?<![\w-])-u([^\s:'\"/]+):([^\s'\"]+)")
-_IDS: Final = re.compile(r"\d+:\d+")
-# Passwords that programs take in ways of their own: `sshpass -p X`, `curl -b session=X`, `echo X | docker login`.
-_SSHPASS: Final = re.compile(r"\bsshpass\s+-p\s*(\"[^\"]+\"|'[^']+'|\S+)")
-_CURL_COOKIE: Final = re.compile(
-    r"\bcurl\b[^|;&\n]{0,500}?\s(?:-b|--cookie)[\s=]*[\"']?([^\s'\"]+=[^'\"\n]+)"
-)
-_PIPED: Final = re.compile(
-    r"\b(?:echo|printf)\s+(?:-\w+\s+)*(\"[^\"]+\"|'[^']+'|[^\s|'\"]+)\s*\|[^\n]{0,200}?(?:stdin|login|passwd|token)"
-)
-# `Server=h;User Id=me;Pwd=X`.
-_CONNECTION: Final = re.compile(r"[\w .-]+=[^;=]*(?:;[\w .-]+=[^;]*)+;?\s*")
-_CONNECTION_PART: Final = re.compile(r"(?:^|;)([\w .-]+)=([^;]+)")
-_SECRET_FLAG: Final = re.compile(r"-[^\s=]+")
-_SCHEME_WORD: Final = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Digest)\s+", re.IGNORECASE)
+_SCHEME_WORD: Final = lazy_pattern(r"(?:Bearer|Basic|Token|ApiKey|Digest)\s+", re.IGNORECASE)
 
 _SHORTEST_RANDOM: Final = 12
 _SHORTEST_ODD: Final = 9
-_HEX: Final = re.compile(r"[0-9a-fA-F]{16,}")
-_COMMIT_OR_DIGEST: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_PATH: Final = re.compile(r"(?:~|\.{1,2})?/(?:[a-z][a-z_.-]+\d{0,3}|[A-Z][a-z]{2,})(?:/|$)")
-_DIGEST_PREFIX: Final = re.compile(r"(?:sha256|sha512|md5):[0-9a-f]+")
-_PIECES: Final = re.compile(r"[A-Za-z0-9]+")
-_WORD_LIKE: Final = re.compile(
+_HEX: Final = lazy_pattern(r"[0-9a-fA-F]{16,}")
+_PATH: Final = lazy_pattern(r"(?:~|\.{1,2})?/(?:[a-z][a-z_.-]+\d{0,3}|[A-Z][a-z]{2,})(?:/|$)")
+_DIGEST_PREFIX: Final = lazy_pattern(r"(?:sha256|sha512|md5):[0-9a-f]+")
+_PIECES: Final = lazy_pattern(r"[A-Za-z0-9]+")
+_WORD_LIKE: Final = lazy_pattern(
     r"[a-z]{1,24}|[A-Z]{1,24}|\d{1,8}|v?\d+[a-z]{0,2}|\d{1,4}(?:[A-Z]{1,2}|[a-z]{1,3})|(?:[A-Z]?[a-z]+|[A-Z]{2,5})\d{1,4}[a-z]?"
+    # `10choices`
+    r"|\d{1,2}[a-z]{4,12}"
 )
-_CAMEL_CASE: Final = re.compile(r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*|[A-Z]{1,3}(?:[A-Z][a-z]{2,})+")
-_CONSONANTS: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{6}", re.IGNORECASE)
+_CAMEL_CASE: Final = lazy_pattern(
+    r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*|[A-Z]{1,3}(?:[A-Z][a-z]{2,})+"
+)
+_CONSONANTS: Final = lazy_pattern(r"[bcdfghjklmnpqrstvwxz]{6}", re.IGNORECASE)
+# `s3cr3t!pw`: signs that people put into passwords and into little else.
+_SIGN: Final = lazy_pattern(r"[!@#$%^&*+]")
+# `20241022` and `2024-10`, but not inside a longer number.
+_DATE: Final = lazy_pattern(r"(?<!\d)20\d\d-?(?:0[1-9]|1[0-2])(?:-?[0-3]\d)?(?!\d)")
+_LETTER: Final = lazy_pattern(r"[A-Za-z]")
+_SHORTEST_MADE_UP: Final = 10
+_SHORTEST_WITH_SIGN: Final = 8
+_FEWEST_DIGITS: Final = 4
 
 
 def looks_random(text: str) -> bool:
@@ -105,6 +88,25 @@ def looks_random(text: str) -> bool:
     # One odd piece is a version or a size: `A22B`, `8x7B`, `01T12`.
     odd_pieces = [piece for piece in _PIECES.findall(text) if not _word_like(piece)]
     return sum(len(piece) for piece in odd_pieces) >= _SHORTEST_ODD
+
+
+def looks_made_up(text: str) -> bool:
+    """Return whether a text may be a key or a password, where its name leaves open whether it is one.
+
+    Examples: ``key-20871-value``, ``ABCD-1234-EFGH-5678`` and ``s3cr3t!pw`` may be; ``choice_10``, ``apache-2.0``,
+    ``Qwen2.5-72B-Instruct``, ``/models/llama``, ``8000:8000`` and ``claude-3-5-sonnet-20241022`` are not.
+    """
+    text = text.strip()
+    if looks_random(text) or token_parts(text):
+        return True
+    digits = sum(character.isdigit() for character in text)
+    if not digits or not _LETTER.search(text) or re.search(r"\s", text):
+        return False
+    if "/" in text or _DATE.search(text) or _DIGEST_PREFIX.search(text):
+        return False
+    if _SIGN.search(text) and len(text) >= _SHORTEST_WITH_SIGN:
+        return True
+    return len(text) >= _SHORTEST_MADE_UP and digits >= _FEWEST_DIGITS
 
 
 def _word_like(piece: str) -> bool:
@@ -169,75 +171,12 @@ def _user_parts(scheme: str, rest: str) -> list[str]:
     return parts
 
 
-def command_parts(text: str) -> list[str]:
-    """Return the secrets in a command.
-
-    They are the values of flags, variables and headers whose names say so, passwords, and random words.
-    """
-    parts = [*_flag_values(text), *_variable_values(text)]
-    for name, value in _HEADER.findall(text):
-        if looks_secret(name):
-            parts.append(without_scheme(value))
-    for pattern in (_SSHPASS, _PIPED):
-        for value in pattern.findall(text):
-            parts.append(value.strip("'\""))
-    for user, password in _JOINED_USER.findall(text):
-        if not _IDS.fullmatch(f"{user}:{password}"):
-            parts.append(password)
-    for cookies in _CURL_COOKIE.findall(text):
-        parts += cookie_values(cookies)
-    for argument in re.split(r"[\s'\"=]+", text):
-        if looks_random(argument) and not _COMMIT_OR_DIGEST.search(argument):
-            parts.append(argument)
-    return [part for part in parts if part and not part.startswith("$")]
-
-
-def _flag_values(text: str) -> Iterator[str]:
-    """The secret values of flags: ``--api-key X``, and the password in ``-u user:password``."""
-    for name, quoted_value in _FLAG.findall(text):
-        value = quoted_value.strip("'\"")
-        if looks_secret(name):
-            yield value
-        elif name in _USER_FLAGS and ":" in value and not _IDS.fullmatch(value):
-            yield value.partition(":")[2]
-
-
-def _variable_values(text: str) -> Iterator[str]:
-    """The secret values of variables: ``NAME=X``, ``set NAME X``."""
-    for name, quoted_value in (*_ASSIGNMENT.findall(text), *_SET.findall(text)):
-        value = quoted_value.strip("'\"")
-        if looks_secret(name) or (looks_random(value) and not is_reference_name(name)):
-            yield value
-
-
-def setting_parts(text: str) -> list[str]:
-    """Return the secrets in settings that are one text.
-
-    They may be JSON objects, connection strings such as ``Server=h;Pwd=X``, or authorization headers.
-    """
-    members: list[tuple[str, str]] = []
-    if "{" in text:
-        members += _JSON_MEMBER.findall(text)
-    if ";" in text and _CONNECTION.fullmatch(text):
-        members += _CONNECTION_PART.findall(text)
-    parts: list[str] = []
-    for name, value in members:
-        if looks_secret(name) or name.strip().lower() == "pwd":
-            parts.append(value)
-    return parts + _AUTHORIZATION.findall(text)
-
-
-def is_flag_of_secret(word: str) -> bool:
-    """Return whether a secret follows an argument, such as ``--api-key``, as an argument of its own."""
-    return _SECRET_FLAG.fullmatch(word) is not None and looks_secret(word.lstrip("-"))
-
-
 def without_scheme(value: str) -> str:
     """Return the value of a header without its scheme, such as ``Bearer``."""
     return _SCHEME_WORD.sub("", value, count=1).strip()
 
 
-_REFERENCE_NAME: Final = re.compile(
+_REFERENCE_NAME: Final = lazy_pattern(
     r"revision|commit|sha\d*$|digest|checksum|hash|(^|[_-])(ref|rev|uuid|run_?id)$", re.IGNORECASE
 )
 

@@ -4,23 +4,23 @@ A quoted value is safe for a shell. It is not safe for what reads a script line 
 the end of its line, and so do env files and the configuration of HAProxy. So a value is checked before it is quoted.
 """
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.lazy import lazy_pattern
 
 # Control characters of ASCII and of Latin-1, the line and paragraph separators, and halves of surrogate pairs.
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL: Final = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # The same without tab and line breaks: what a value of several lines must not hold.
-_CONTROL_IN_LINES: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FLAG: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_CONTROL_IN_LINES: Final = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_ENV_NAME: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_FLAG: Final = lazy_pattern(r"[A-Za-z][A-Za-z0-9_-]*")
 # Also a name of ~/.ssh/config, or an address of IPv6.
-_HOST: Final = re.compile(r"[A-Za-z0-9_\[:][A-Za-z0-9_.:%\[\]-]*")
+_HOST: Final = lazy_pattern(r"[A-Za-z0-9_\[:][A-Za-z0-9_.:%\[\]-]*")
 # Also DOMAIN\\user and user@domain.
-_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*\$?")
+_USER: Final = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@+\\-]*\$?")
 _MOUNT_PARTS: Final = (1, 2, 3)
 
 
