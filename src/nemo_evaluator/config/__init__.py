@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.config.load import load_config as load_config
     from nemo_evaluator.config.load import load_mapping as load_mapping
     from nemo_evaluator.config.load import parse_eval_config as parse_eval_config
+    from nemo_evaluator.config.managed_service import HelperService as HelperService
+    from nemo_evaluator.config.managed_service import ManagedService as ManagedService
     from nemo_evaluator.config.output import OutputConfig as OutputConfig
     from nemo_evaluator.config.output import TrajectoriesConfig as TrajectoriesConfig
     from nemo_evaluator.config.sandbox_base import ImageSandbox as ImageSandbox
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.config.scoring import MetricConfig as MetricConfig
     from nemo_evaluator.config.scoring import RubricMetric as RubricMetric
     from nemo_evaluator.config.scoring import ScoringConfig as ScoringConfig
-    from nemo_evaluator.config.service_base import HelperService as HelperService
-    from nemo_evaluator.config.service_base import ManagedService as ManagedService
     from nemo_evaluator.config.service_base import ModelService as ModelService
     from nemo_evaluator.config.service_base import ServiceBase as ServiceBase
     from nemo_evaluator.config.service_base import ServiceConfig as ServiceConfig
@@ -147,7 +147,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "GymDelegationSolverConfig": "nemo_evaluator.solvers.gym_delegation",
         "GymService": "nemo_evaluator.services.gym",
         "HarborSolverConfig": "nemo_evaluator.solvers.harbor",
-        "HelperService": "nemo_evaluator.config.service_base",
+        "HelperService": "nemo_evaluator.config.managed_service",
         "ImageSandbox": "nemo_evaluator.config.sandbox_base",
         "InterceptorConfig": "nemo_evaluator.config.traffic",
         "JudgeMetric": "nemo_evaluator.scoring.metrics.judge",
@@ -155,7 +155,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "LoadedConfig": "nemo_evaluator.config.load",
         "LocalCluster": "nemo_evaluator.executors.local",
         "LocalSandbox": "nemo_evaluator.sandbox.local:LocalConfig",
-        "ManagedService": "nemo_evaluator.config.service_base",
+        "ManagedService": "nemo_evaluator.config.managed_service",
         "McpServer": "nemo_evaluator.solvers.tools.mcp",
         "MetricBase": "nemo_evaluator.config.scoring",
         "MetricConfig": "nemo_evaluator.config.scoring",

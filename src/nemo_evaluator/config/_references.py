@@ -82,7 +82,8 @@ class _Resolver(_Replacer):
         """Return the value of the reference ``${.name}`` at ``path``; None after reporting a problem."""
         target: Path = ()
         value = self.document.value
-        for part in name.replace("[", ".").replace("]", "").split("."):
+        dotted_name = name.replace("[", ".").replace("]", "")
+        for part in dotted_name.split("."):
             key: str | int = part
             if isinstance(value, list) and part.isdigit():
                 key = int(part)
@@ -92,7 +93,8 @@ class _Resolver(_Replacer):
                 return None
             target = (*target, key)
             value = value[key]
-        if target in chain or path[: len(target)] == target:
+        refers_to_itself = path[: len(target)] == target
+        if target in chain or refers_to_itself:
             cycle = " -> ".join(show_path(step) for step in (*chain, target))
             message = f"references form a circle: {cycle}"
             self.report(path, message, "give one of them a plain value")

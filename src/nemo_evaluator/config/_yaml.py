@@ -1,5 +1,6 @@
 """Parses YAML to a Document: values with line numbers, and all problems at once. Input is bounded and runs no code."""
 
+import codecs
 import copy
 import re
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7]+|0[0-7_]*|[1-9][0-9_]
 _FLOAT = re.compile(
     r"[-+]?(\d[\d_]*\.[\d_]*([eE][-+]?\d+)?|\.\d[\d_]*([eE][-+]?\d+)?|\d[\d_]*[eE][-+]?\d+)"
 )
+# YAML 1.1 reads 010 as 8.
+_OLD_OCTAL = re.compile(r"0[0-7]+")
 # Python parses longer hexadecimal numbers, but refuses to print them.
 _MOST_DIGITS: Final = 3_500
 _INFINITE = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -43,17 +46,14 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
 
 def _integer(text: str) -> int | str:
     """Parse an integer of any base; return the text if it is too long or invalid."""
-    digits = text.replace("_", "")
-    if digits[0] in "+-":
-        sign = digits[0]
-        magnitude = digits[1:]
-    else:
-        sign = ""
-        magnitude = digits
-    if len(magnitude) > _MOST_DIGITS:
+    number_text = text.replace("_", "")
+    digits = number_text.lstrip("+-")
+    if len(digits) > _MOST_DIGITS:
         return text
+    # Base 0: Python reads the base from the prefix 0b, 0o or 0x.
+    base = 8 if _OLD_OCTAL.fullmatch(digits) else 0
     try:
-        return int(f"{sign}{magnitude}", 8 if re.fullmatch(r"0[0-7]+", magnitude) else 0)
+        return int(number_text, base)
     except ValueError:
         return text
 
@@ -61,6 +61,7 @@ def _integer(text: str) -> int | str:
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 200_000
 MAX_BYTES: Final = 10_000_000
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
 _TAGS = {"null", "bool", "int", "float", "str", "map", "seq"}
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -124,10 +125,9 @@ def _read_text(path: Path) -> str:
 
 def _decode(data: bytes, source: str) -> str:
     """Decode UTF-8, or UTF-16 with a byte order mark; raise ConfigError for anything else."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    encoding = "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
-    else:
-        encoding = "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -158,20 +158,28 @@ def _whole(source: str, message: str, hint: str) -> ConfigError:
 
 def _syntax_problem(error: yaml.YAMLError, source: str, text: str) -> Problem:
     """Convert a YAML error to a problem, with a hint for the most common mistakes."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
-    line = mark.line + 1 if mark is not None else None
-    hint = "check indentation, colons and quotes around this line"
-    lines = text.splitlines()
-    if line is not None and line <= len(lines):
-        source_line = lines[line - 1]
-        if "\t" in source_line:
-            hint = "indent with spaces; YAML does not allow tabs"
-        elif "${" in source_line and "{" in source_line.replace("${", ""):
-            hint = "inside { } put quotes around ${...}"
-        elif "mapping values" in str(reason):
-            hint = "put quotes around a value that holds a colon"
+    line: int | None = None
+    source_line = ""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        line = mark.line + 1
+        lines = text.splitlines()
+        if mark.line < len(lines):
+            source_line = lines[mark.line]
+    hint = _syntax_hint(source_line, str(reason))
     return Problem(WHOLE_FILE, f"is not valid YAML: {reason}", hint, line=line, source=source)
+
+
+def _syntax_hint(source_line: str, reason: str) -> str:
+    """Return how to fix the line where the parser stopped."""
+    if "\t" in source_line:
+        return "indent with spaces; YAML does not allow tabs"
+    if "${" in source_line and "{" in source_line.replace("${", ""):
+        return "inside { } put quotes around ${...}"
+    if source_line and "mapping values" in reason:
+        return "put quotes around a value that holds a colon"
+    return "check indentation, colons and quotes around this line"
 
 
 _Trail: TypeAlias = list[tuple[_document.Path, SourcePosition]]
@@ -220,39 +228,55 @@ class _Builder:
         trail_start = len(self._trail)
         value = self._value(event, events, path)
         if event.anchor:
-            inner_marks = [(inner[len(path) :], mark) for inner, mark in self._trail[trail_start:]]
+            inner_marks: _Trail = []
+            for full_path, mark in self._trail[trail_start:]:
+                inner_marks.append((full_path[len(path) :], mark))
             self._anchors[event.anchor] = (value, inner_marks)
         return value
 
     def _value(self, event: Any, events: Iterator[Any], path: _document.Path) -> Any:
         """Build a scalar, list or mapping, reporting tags that are not allowed."""
         tag = event.tag or ""
-        if tag and tag != "!" and tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-            short_tag = tag.replace("tag:yaml.org,2002:", "!!")
-            self._report(
-                path,
-                event,
-                f"YAML tag {short_tag} is not allowed",
-                hint="remove the tag; plain values only",
-            )
+        self._check_tag(tag, event, path)
         if isinstance(event, yaml.ScalarEvent):
-            is_text = tag.endswith(":str") or (not event.implicit[0] and not tag)
-            if is_text:
+            is_quoted = not event.implicit[0]
+            if tag.endswith(":str") or (is_quoted and not tag):
                 return event.value
             return plain_scalar(event.value)
         if isinstance(event, yaml.SequenceStartEvent):
-            items: list[Any] = []
-            while not isinstance(item := next(events), yaml.SequenceEndEvent):
-                items.append(self._node(item, events, (*path, len(items))))
-            return items
+            return self._list(events, path)
         return self._mapping(events, path)
 
-    def _mapping(self, events: Iterator[Any], path: _document.Path) -> Any:
-        """Build a mapping, reporting keys that are not scalars or occur twice, and apply its merge keys."""
+    def _check_tag(self, tag: str, event: Any, path: _document.Path) -> None:
+        if tag in ("", "!") or tag.removeprefix(_TAG_PREFIX) in _TAGS:
+            return
+        short_tag = tag.replace(_TAG_PREFIX, "!!")
+        self._report(
+            path,
+            event,
+            f"YAML tag {short_tag} is not allowed",
+            hint="remove the tag; plain values only",
+        )
+
+    def _list(self, events: Iterator[Any], path: _document.Path) -> list[Any]:
+        """Build the list whose first item is the next event."""
+        items: list[Any] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self._node(event, events, (*path, len(items))))
+        return items
+
+    def _mapping(self, events: Iterator[Any], path: _document.Path) -> dict[str, Any]:
+        """Build the mapping whose first key is the next event, and apply its merge keys.
+
+        Keys that are not scalars or occur twice are reported.
+        """
         own_values: dict[str, Any] = {}
         merged: dict[str, Any] = {}
-        key: Any
-        while not isinstance(key := next(events), yaml.MappingEndEvent):
+        for key in events:
+            if isinstance(key, yaml.MappingEndEvent):
+                break
             if not isinstance(key, yaml.ScalarEvent):
                 self._report(path, key, "a key must be a plain word", hint="quote the key")
                 self._node(key, events, path)
@@ -261,12 +285,12 @@ class _Builder:
             name = key.value
             value_path = (*path, name)
             if name in own_values:
-                self._report(
-                    value_path, key, f"the key {name!r} occurs twice", hint="keep one of the two"
-                )
+                message = f"the key {name!r} occurs twice"
+                self._report(value_path, key, message, hint="keep one of the two")
             self._mark(value_path, key)
             value = self._node(next(events), events, value_path)
-            if name == "<<" and key.implicit[0]:
+            is_merge_key = name == "<<" and key.implicit[0]
+            if is_merge_key:
                 merged = {**self._merge_key(value, key, path), **merged}
             else:
                 own_values[name] = value
@@ -274,10 +298,7 @@ class _Builder:
 
     def _merge_key(self, value: Any, event: Any, path: _document.Path) -> dict[str, Any]:
         """Return the merged mappings of a ``<<`` key; the first of a list takes precedence."""
-        if isinstance(value, list):
-            mappings = value
-        else:
-            mappings = [value]
+        mappings = value if isinstance(value, list) else [value]
         merged: dict[str, Any] = {}
         for mapping in reversed(mappings):
             if isinstance(mapping, dict):

@@ -190,15 +190,10 @@ class BenchmarkConfig(Model):
     @classmethod
     def _container_sandbox(cls, data: Any) -> Any:
         """A harness container runs in docker, and reaches the model, unless the config says where else."""
-        if isinstance(data, dict):
-            solver = data.get("solver")
-        else:
-            solver = None
-        if (
-            isinstance(solver, dict)
-            and solver.get("type") == "container"
-            and data.get("sandbox") is None
-        ):
+        if not isinstance(data, dict) or data.get("sandbox") is not None:
+            return data
+        solver = data.get("solver")
+        if isinstance(solver, dict) and solver.get("type") == "container":
             return {**data, "sandbox": {"type": "docker", "network": "bridge"}}
         return data
 
@@ -231,13 +226,10 @@ class BenchmarkConfig(Model):
         reason = self.solver.needs_sandbox()
         if reason is not None and self.sandbox.type == "none":
             raise PydanticCustomError("sandbox_needed", "{why}", {"why": reason})
-        uri = getattr(self.solver, "uri", None)
-        if (
-            self.solver.owns_loop
-            and self.name.startswith("container://")
-            and uri not in (None, self.name)
-        ):
-            raise PydanticCustomError(
-                "two_uris", "solver.uri and name are different containers; keep one"
-            )
+        if self.solver.owns_loop and self.name.startswith("container://"):
+            uri = getattr(self.solver, "uri", None)
+            if uri not in (None, self.name):
+                raise PydanticCustomError(
+                    "two_uris", "solver.uri and name are different containers; keep one"
+                )
         return self

@@ -45,9 +45,8 @@ def as_mapping(document: Document, path: Path | None) -> Document:
     """
     if isinstance(document.value, dict):
         return document
-    if document.value is None:
-        type_name = "nothing"
-    else:
+    type_name = "nothing"
+    if document.value is not None:
         type_name = f"a {type(document.value).__name__}"
     hint = "a config starts with services: and benchmarks:"
     raise document.error((), f"must be a mapping at the top, found {type_name}", hint, source=path)
@@ -82,8 +81,6 @@ def _layers(
     entries = document.value["defaults"]
     if not isinstance(entries, list):
         raise document.error(("defaults",), "must be a list", _ENTRIES, source=path)
-    own_keys = {key: value for key, value in document.value.items() if key != "defaults"}
-    body = Document(own_keys, document.marks)
     layers: list[Document] = []
     own_position: int | None = None
     problems: list[Problem] = []
@@ -92,16 +89,19 @@ def _layers(
             if own_position is None:
                 own_position = len(layers)
             continue
+        place = ("defaults", index)
         try:
-            layer = _layer(
-                entry, document, ("defaults", index), path=path, search=search, above=above
-            )
-            layers.append(layer)
+            layer = _layer(entry, document, place, path=path, search=search, above=above)
         except ConfigError as error:
             problems.extend(error.problems)
+            continue
+        layers.append(layer)
     if problems:
         raise ConfigError(problems, source=str(path))
-    layers.insert(len(layers) if own_position is None else own_position, body)
+    if own_position is None:
+        own_position = len(layers)
+    own_keys = {key: value for key, value in document.value.items() if key != "defaults"}
+    layers.insert(own_position, Document(own_keys, document.marks))
     return layers
 
 
@@ -115,9 +115,9 @@ def _layer(
     above: tuple[Path, ...],
 ) -> Document:
     """Return the document that one entry of ``defaults`` names: ``{_base_: name}``, ``group/name`` or ``name``."""
-    base = entry.get("_base_") if isinstance(entry, dict) and len(entry) == 1 else None
-    if isinstance(base, str):
-        base_file = _find_or_raise(base, [path.parent, *search], document, place=place)
+    if isinstance(entry, dict) and len(entry) == 1 and isinstance(entry.get("_base_"), str):
+        base_folders = [path.parent, *search]
+        base_file = _find_or_raise(entry["_base_"], base_folders, document, place=place)
         return _compose(base_file, search, above)
     if not isinstance(entry, str) or not entry:
         raise document.error(place, "is not an entry of defaults", _ENTRIES)
@@ -152,9 +152,13 @@ def _find_or_raise(
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path | None:
-    candidates = (folder / f"{name}{ending}" for folder in folders for ending in _ENDINGS)
-    # Unlike Path.is_file, this does not raise for an invalid file name.
-    return next((path for path in candidates if os.path.isfile(path)), None)  # noqa: PTH113
+    for folder in folders:
+        for ending in _ENDINGS:
+            path = folder / f"{name}{ending}"
+            # Unlike Path.is_file, this does not raise for an invalid file name.
+            if os.path.isfile(path):  # noqa: PTH113
+                return path
+    return None
 
 
 def playbook_names() -> list[str]:

@@ -93,7 +93,7 @@ def models_to_ask(data: dict[str, Any]) -> list[str]:
             judges.update(get_in(metric, "services") or [])
     models: list[str] = []
     for name, service in as_dict(data.get("services")).items():
-        if _role(service) == "model" and name not in judges:
+        if name not in judges and _role(service) == "model":
             models.append(str(name))
     return models
 
@@ -146,27 +146,30 @@ def _references(
     schema = _schema(kinds, owner)
     if schema is None:
         return
+    may_judge_itself = owner.get("allow_self_judge") is True
     for field, mark in marks(schema, Refers):
         field_path = (*path, field)
-        value = owner.get(field)
-        names_by_path: list[tuple[Path, Any]] = [(field_path, value)]
-        if isinstance(value, list):
-            names_by_path = [((*field_path, number), name) for number, name in enumerate(value)]
-        for name_path, name in names_by_path:
+        for name_path, name in _names_by_path(field_path, owner.get(field)):
             yield from _service(data, name, name_path, role=mark.role)
             judges_itself = mark.judges and isinstance(name, str) and name == solving
-            if judges_itself and owner.get("allow_self_judge") is not True:
+            if judges_itself and not may_judge_itself:
                 message = f"the model {name!r} would judge its own answers"
                 hint = "use another service as judge, or set allow_self_judge: true"
                 yield WrongReference(field_path, message, hint)
 
 
+def _names_by_path(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield the service names in a field, which holds one or a list of them, with their paths."""
+    if not isinstance(value, list):
+        yield path, value
+        return
+    for number, name in enumerate(value):
+        yield (*path, number), name
+
+
 def _schema(kinds: Kinds, owner: Any) -> type[BaseModel] | None:
     """Return the schema of the settings of a kind; None if their ``type`` is unknown."""
-    if isinstance(owner, dict):
-        type_name = owner.get("type")
-    else:
-        type_name = None
+    type_name = as_dict(owner).get("type")
     if isinstance(type_name, str) and type_name in kinds:
         return kinds.schema(type_name)
     return None
@@ -187,10 +190,13 @@ def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterato
     actual_role = _role(services[name])
     if role == actual_role or "any" in (role, actual_role):
         return
-    suitable = [
-        repr(str(candidate)) for candidate, service in services.items() if _role(service) == role
-    ]
-    hint = f"use {' or '.join(suitable)}" if suitable else f"add {_ROLES[role]} under services:"
+    suitable: list[str] = []
+    for candidate, service in services.items():
+        if _role(service) == role:
+            suitable.append(repr(str(candidate)))
+    hint = f"add {_ROLES[role]} under services:"
+    if suitable:
+        hint = f"use {' or '.join(suitable)}"
     type_name = get_in(services, name, "type")
     message = f"{name!r} is of type {type_name}; {_ROLES[role]} is needed here"
     yield WrongReference(path, message, hint)
@@ -261,27 +267,26 @@ def _batches(data: dict[str, Any]) -> Iterator[WrongReference]:
         if get_in(service, "batch"):
             batch_services.append(name)
     if batch_services and get_in(data, "cluster", "type") == "ray":
+        batch_path = ("services", batch_services[0], "batch")
         message = "workers of a Ray cluster cannot share a batch"
-        yield WrongReference(
-            ("services", batch_services[0], "batch"),
-            message,
-            "remove batch, or use another cluster.type",
-        )
+        hint = "remove batch, or use another cluster.type"
+        yield WrongReference(batch_path, message, hint)
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         if get_in(solver, "service") not in batch_services:
             continue
-        if get_in(solver, "type") != "simple":
-            message = f"solver {get_in(solver, 'type')} sends several requests per problem, and a batch takes one"
-            yield WrongReference(
-                (*path, "solver"), message, "use solver: {type: simple}, or a service without batch"
+        solver_type = get_in(solver, "type")
+        if solver_type != "simple":
+            message = (
+                f"solver {solver_type} sends several requests per problem, and a batch takes one"
             )
+            hint = "use solver: {type: simple}, or a service without batch"
+            yield WrongReference((*path, "solver"), message, hint)
         for keys in (("timeout",), ("step_limits", "seconds")):
             if get_in(benchmark, *keys) not in (None, STEP_TIMEOUT):
                 message = "has no effect on a step that waits for a batch"
-                yield WrongReference(
-                    (*path, *keys), message, "set max_wait of the service's batch instead"
-                )
+                hint = "set max_wait of the service's batch instead"
+                yield WrongReference((*path, *keys), message, hint)
 
 
 def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
@@ -291,17 +296,7 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
     for name in services:
         if get_in(services, name, "batch", "provider") == "anthropic":
             anthropic_services.append(name)
-    for name in anthropic_services:
-        service = services[name]
-        service_path = ("services", name)
-        yield from _unsupported_by_anthropic(
-            service.get("generation"), (*service_path, "generation")
-        )
-        protocol = service.get("protocol") or protocol_of_url(str(service.get("url")))
-        if protocol not in (None, "chat_completions"):
-            message = f"Anthropic batches need protocol chat_completions, not {protocol}"
-            hint = "set protocol: chat_completions, and a URL to match"
-            yield WrongReference((*service_path, "protocol"), message, hint)
+            yield from _anthropic_service(name, services[name])
     for path, benchmark in benchmarks_of(data):
         solver = benchmark.get("solver")
         name = get_in(solver, "service")
@@ -314,6 +309,17 @@ def _anthropic(data: dict[str, Any]) -> Iterator[WrongReference]:
             message = "Anthropic batches need max_tokens"
             hint = "set generation.max_tokens on the service or the solver"
             yield WrongReference(("services", name, "generation"), message, hint)
+
+
+def _anthropic_service(name: str, service: dict[str, Any]) -> Iterator[WrongReference]:
+    """Yield the settings of a service that Anthropic batches do not support."""
+    generation_path = ("services", name, "generation")
+    yield from _unsupported_by_anthropic(service.get("generation"), generation_path)
+    protocol = service.get("protocol") or protocol_of_url(str(service.get("url")))
+    if protocol not in (None, "chat_completions"):
+        message = f"Anthropic batches need protocol chat_completions, not {protocol}"
+        hint = "set protocol: chat_completions, and a URL to match"
+        yield WrongReference(("services", name, "protocol"), message, hint)
 
 
 def _unsupported_by_anthropic(generation: Any, path: Path) -> Iterator[WrongReference]:

@@ -51,27 +51,29 @@ def declared_name(file: str) -> str | None:
 
 def _names(node: ast.AST) -> list[str]:
     """Return the names in the ``benchmark`` and ``register`` decorators of a function or class."""
-    names = []
-    for call in [
-        decorator
-        for decorator in getattr(node, "decorator_list", ())
-        if isinstance(decorator, ast.Call)
-    ]:
-        if isinstance(call.func, ast.Attribute):
-            decorator_name: str | Any = call.func.attr
-        else:
-            decorator_name = getattr(call.func, "id", "")
-        name_arguments = [
-            keyword.value for keyword in call.keywords if keyword.arg == "name"
-        ] or call.args[:1]
-        if (
-            decorator_name in _DECORATORS
-            and name_arguments
-            and isinstance(name_arguments[0], ast.Constant)
-            and isinstance(name_arguments[0].value, str)
-        ):
-            names.append(name_arguments[0].value)
+    names: list[str] = []
+    for decorator in getattr(node, "decorator_list", ()):
+        if isinstance(decorator, ast.Call) and _called_name(decorator) in _DECORATORS:
+            name = _name_argument(decorator)
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                names.append(name.value)
     return names
+
+
+def _called_name(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return getattr(call.func, "id", "")
+
+
+def _name_argument(call: ast.Call) -> ast.expr | None:
+    """Return the argument ``name``, or else the first one."""
+    for keyword in call.keywords:
+        if keyword.arg == "name":
+            return keyword.value
+    if call.args:
+        return call.args[0]
+    return None
 
 
 class DatasetsConfig(Model):
@@ -159,16 +161,14 @@ class EvalConfig(Model):
     @model_validator(mode="after")
     def _unique_ids(self) -> Self:
         """Every benchmark gets a key of its own: the name, numbered if it occurs twice."""
-        explicit_ids = [benchmark.id for benchmark in self.benchmarks if benchmark.id is not None]
-        duplicate = next(
-            (benchmark_id for benchmark_id in explicit_ids if explicit_ids.count(benchmark_id) > 1),
-            None,
-        )
-        if duplicate is not None:
-            raise PydanticCustomError(
-                "same_id", "two benchmarks have the id {id}", {"id": repr(duplicate)}
-            )
-        used_ids = set(explicit_ids)
+        used_ids: set[str] = set()
+        for benchmark in self.benchmarks:
+            if benchmark.id in used_ids:
+                raise PydanticCustomError(
+                    "same_id", "two benchmarks have the id {id}", {"id": repr(benchmark.id)}
+                )
+            if benchmark.id is not None:
+                used_ids.add(benchmark.id)
         for benchmark in self.benchmarks:
             if benchmark.id is None:
                 benchmark.id = _free_id(benchmark.name, used_ids)

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,10 +20,9 @@ from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.core.kinds import NOT_YET
 from nemo_evaluator.core.lazy import without_plugins
-from nemo_evaluator.core.secret_places import masked_config
+from nemo_evaluator.core.secret_masks import masked_config
 from nemo_evaluator.core.secrets import MASK, Secret, looks_secret, remember_named
 from nemo_evaluator.core.shell import control_character, is_env_name, mount_problem
-from nemo_evaluator.core.values import dataclass
 
 SERVICE_PROTOCOLS = ("chat_completions", "completions", "responses")
 Protocol = Literal["chat_completions", "completions", "responses"]
@@ -181,13 +180,11 @@ def _url(value: str) -> str:
     try:
         url = urlsplit(value)
         has_user = url.username is not None or url.password is not None
-        is_valid = (
-            url.scheme in ("http", "https")
-            and bool(url.hostname)
-            and (url.port is None or url.port > 0)
-        )
+        is_http = url.scheme in ("http", "https") and bool(url.hostname)
+        is_valid = is_http and (url.port is None or url.port > 0)
     except ValueError:
-        is_valid = has_user = False
+        has_user = False
+        is_valid = False
     if has_user:
         message = "a URL must not hold a user name or password: give the key as api_key, or as a header under "
         message += "proxy.extra_headers, from an environment variable"
@@ -205,9 +202,10 @@ def protocol_of_url(url: str) -> Protocol | None:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:
         return None
-    return next(
-        (protocol for ending, protocol in PROTOCOL_OF_PATH.items() if path.endswith(ending)), None
-    )
+    for ending, protocol in PROTOCOL_OF_PATH.items():
+        if path.endswith(ending):
+            return protocol
+    return None
 
 
 def _size(value: Any) -> Any:
@@ -278,16 +276,14 @@ Options = Annotated[
 Role = Literal["model", "gym", "agent", "any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refers:
+class Refers(NamedTuple):
     """Marks a field that names a service: the role that the service must have, and whether it judges."""
 
     role: Role
     judges: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(NamedTuple):
     """Marks a setting that this version accepts but does not support."""
 
     reason: str = NOT_YET

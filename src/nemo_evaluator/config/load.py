@@ -28,7 +28,8 @@ from nemo_evaluator.config.overrides import apply_overrides
 from nemo_evaluator.core.errors import ConfigError, Problem
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import config_folder
-from nemo_evaluator.core.secret_places import holds_mask, remember_config
+from nemo_evaluator.core.secret_masks import holds_mask
+from nemo_evaluator.core.secret_places import remember_config
 from nemo_evaluator.core.secrets import remember_environment
 from nemo_evaluator.core.values import dataclass, field
 
@@ -94,14 +95,20 @@ class BrokenConfigError(ConfigError):
             return self
         config, indices = salvaged
         wrong_paths = [path_of(problem.path) for problem in self.problems]
-        other_problems: list[Problem] = []
+        all_problems = list(self.problems)
         for problem in check(LoadedConfig(config)):
-            path = path_of(problem.path)
-            if path[0] == "benchmarks" and path[1:]:
-                path = ("benchmarks", indices[int(path[1])], *path[2:])
-            if not any(_is_around(path, wrong_path) for wrong_path in wrong_paths):
-                other_problems.append(self._document.problem(path, problem.message, problem.hint))
-        return ConfigError(_in_order([*self.problems, *other_problems]), source=self.source)
+            path = _in_broken_config(path_of(problem.path), indices)
+            is_reported = any(_is_around(path, wrong_path) for wrong_path in wrong_paths)
+            if not is_reported:
+                all_problems.append(self._document.problem(path, problem.message, problem.hint))
+        return ConfigError(_in_order(all_problems), source=self.source)
+
+
+def _in_broken_config(path: ConfigPath, indices: list[int]) -> ConfigPath:
+    """Return the path in the broken config for one in the config that was salvaged from it."""
+    if path[0] == "benchmarks" and len(path) > 1:
+        return ("benchmarks", indices[int(path[1])], *path[2:])
+    return path
 
 
 def _is_around(path: ConfigPath, other: ConfigPath) -> bool:
@@ -181,8 +188,9 @@ def _load(
         values["output"] = {**output, "dir": str(output_dir)}
     folder = source.parent if source else Path()
     document = expand_playbooks(Document(values, resolved_document.marks), folder)
-    variables = os.environ if environment is None else environment
-    config, config_warnings = _validate(document, variables)
+    if environment is None:
+        environment = os.environ
+    config, config_warnings = _validate(document, environment)
     return LoadedConfig(
         config, document, source, overrides=overrides, warnings=setting_warnings + config_warnings
     )
@@ -216,7 +224,8 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
         warnings.simplefilter("always")
         try:
             remember_config(data, document.value, environment)
-            problems += [document.problem(path, _MASKED, _UNMASK) for path in holds_mask(data)]
+            for path in holds_mask(data):
+                problems.append(document.problem(path, _MASKED, _UNMASK))
             config = EvalConfig.model_validate(data)
         except ValidationError as error:
             all_problems = _all_problems(problems, error, document, data=data)
@@ -225,7 +234,10 @@ def _validate(document: Document, environment: Mapping[str, str]) -> tuple[EvalC
             raise document.error((), "is nested too deeply", "flatten it") from None
     if problems:
         raise BrokenConfigError(problems, document, data)
-    messages = [str(item.message) for item in caught if issubclass(item.category, UserWarning)]
+    messages: list[str] = []
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            messages.append(str(warning.message))
     messages += config.cluster.cautions(config.services, config.benchmarks)
     return config, messages
 
@@ -261,13 +273,8 @@ def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[in
     data = copy.deepcopy(data)
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
         return None
+    _remove_values(data, [path_of(problem.path) for problem in problems])
     indices = list(range(len(data["benchmarks"])))
-    for problem in problems:
-        path = path_of(problem.path)
-        owner = value_at(data, path[:-1])
-        is_needed = len(path) == 1 and path[0] in _NEEDED
-        if isinstance(owner, dict) and not is_needed:
-            owner.pop(path[-1], None)
     for _ in range(_ROUNDS):
         try:
             with warnings.catch_warnings():
@@ -277,15 +284,35 @@ def salvage(data: Any, problems: Iterable[Problem]) -> tuple[EvalConfig, list[in
             schema_problems = explain(error, Document(data), EvalConfig)
         wrong_paths = [path_of(problem.path) for problem in schema_problems]
         wrong_paths += [reference.path for reference in cross_check(data)]
-        dropped_positions = {
-            path[1] for path in wrong_paths if not _replaced(data, path) and path[1:]
-        }
-        kept_positions = [
-            position for position in range(len(indices)) if position not in dropped_positions
-        ]
-        indices = [indices[position] for position in kept_positions]
-        data["benchmarks"] = [data["benchmarks"][position] for position in kept_positions]
+        dropped = _replace_around(data, wrong_paths)
+        benchmarks = data["benchmarks"]
+        remaining = [position for position in range(len(indices)) if position not in dropped]
+        data["benchmarks"] = [benchmarks[position] for position in remaining]
+        indices = [indices[position] for position in remaining]
     return None
+
+
+def _remove_values(data: dict[str, Any], paths: Iterable[ConfigPath]) -> None:
+    """Remove the values of mappings at these paths, except the sections that every config needs."""
+    for path in paths:
+        if len(path) == 1 and path[0] in _NEEDED:
+            continue
+        owner = value_at(data, path[:-1])
+        if isinstance(owner, dict):
+            owner.pop(path[-1], None)
+
+
+def _replace_around(data: dict[str, Any], wrong_paths: Iterable[ConfigPath]) -> set[int | str]:
+    """Remove or replace the parts around wrong values.
+
+    Returns:
+        The positions of the benchmarks that must be dropped as a whole.
+    """
+    dropped: set[int | str] = set()
+    for path in wrong_paths:
+        if not _replaced(data, path) and len(path) > 1:
+            dropped.add(path[1])
+    return dropped
 
 
 def path_of(shown: str) -> ConfigPath:

@@ -103,29 +103,25 @@ class OutputConfig(Model):
     @classmethod
     def _fold_export(cls, data: Any) -> Any:
         """Exports written as mappings become a name and an entry of ``export_config``."""
-        if isinstance(data, dict):
-            exports: Any | None = _listed(data.get("export"))
-        else:
-            exports = None
-        if not isinstance(exports, list) or not any(isinstance(target, dict) for target in exports):
+        if not isinstance(data, dict):
+            return data
+        exports = _listed(data.get("export"))
+        if not isinstance(exports, list) or not any(isinstance(entry, dict) for entry in exports):
             return data
         settings = dict(data.get("export_config") or {})
         names = list(exports)
-        for number, target in enumerate(exports):
-            if isinstance(target, dict):
-                name = target.get("type")
-            else:
-                name = None
-            if not isinstance(name, str):
+        for number, entry in enumerate(exports):
+            if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
                 continue
+            name = entry["type"]
             names[number] = name
-            own_settings = {key: value for key, value in target.items() if key != "type"}
+            own_settings = {key: value for key, value in entry.items() if key != "type"}
             if name in EXPORTERS:
                 check_settings(EXPORTERS, name, own_settings, "export", number)
-            if own_settings and settings.get(name):
-                message = "export and export_config both have settings of {name}; keep one"
-                raise PydanticCustomError("given_twice", message, {"name": repr(name)})
             if own_settings:
+                if settings.get(name):
+                    message = "export and export_config both have settings of {name}; keep one"
+                    raise PydanticCustomError("given_twice", message, {"name": repr(name)})
                 settings[name] = own_settings
         return {**data, "export": names, "export_config": settings}
 

@@ -109,12 +109,12 @@ def _assign(document: Document, parts: list[str], value: Any, override: str) -> 
             container[part] = {}
         path = (*path, key)
         container = container[key]
-    key = _key_in(container, parts[-1], path, override=override)
-    container[key] = value
-    path = (*path, key)
-    replaced_marks = [mark for mark in document.marks if mark[: len(path)] == path]
-    for old_path in replaced_marks:
-        del document.marks[old_path]
+    last_key = _key_in(container, parts[-1], path, override=override)
+    container[last_key] = value
+    path = (*path, last_key)
+    for marked_path in list(document.marks):
+        if marked_path[: len(path)] == path:
+            del document.marks[marked_path]
     document.marks[path] = SourcePosition("-O " + override.partition("=")[0])
 
 

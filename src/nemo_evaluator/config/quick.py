@@ -50,11 +50,12 @@ def find_provider(text: str) -> tuple[ModelProvider, str]:
     if provider is None or not model:
         other_hint = f"providers: {', '.join(providers())}; for any other endpoint: --model-url URL --model-id MODEL"
         suggestions_from = () if name in providers() else providers()
-        hint = did_you_mean(
-            name, suggestions_from, also=other_hint, form=f"{{}}/{model or 'MODEL'}"
-        )
+        example = f"{{}}/{model or 'MODEL'}"
+        hint = did_you_mean(name, suggestions_from, also=other_hint, form=example)
         raise UsageError(f"--model {text} does not name a provider and a model", hint=hint)
-    return provider, f"{provider.org}/{model}" if provider.org and "/" not in model else model
+    if provider.org and "/" not in model:
+        model = f"{provider.org}/{model}"
+    return provider, model
 
 
 SERVICE = "model"
@@ -70,17 +71,21 @@ class QuickEndpoint:
     api_key: str | None = None
 
     def service(self, **generation: Any) -> dict[str, Any]:
-        """Return the service block of the config; the path of the URL selects the protocol."""
+        """Return the service block of the config; the path of the URL selects the protocol.
+
+        Args:
+            **generation: The generation settings; None for one that is not set.
+        """
         url = self.url.rstrip("/")
         if not url.endswith(tuple(PROTOCOL_OF_PATH)):
             url = f"{url}/chat/completions"
-        return _given(
-            type="api",
-            url=escape(url),
-            model=escape(self.model),
-            api_key=self.api_key,
-            generation=_given(**generation) or None,
-        )
+        block: dict[str, Any] = {"type": "api", "url": escape(url), "model": escape(self.model)}
+        if self.api_key is not None:
+            block["api_key"] = self.api_key
+        set_values = {name: value for name, value in generation.items() if value is not None}
+        if set_values:
+            block["generation"] = set_values
+        return block
 
 
 def quick_data(
@@ -105,23 +110,12 @@ def quick_data(
         max_tokens: The maximum length of an answer.
     """
     services = {SERVICE: model.service(temperature=temperature, max_tokens=max_tokens)}
+    solver: dict[str, Any] = {"type": "simple", "service": SERVICE}
+    if system_prompt:
+        solver["system_prompt"] = escape(system_prompt)
+    benchmark: dict[str, Any] = {"name": escape(bench), "repeats": repeats, "solver": solver}
     if judge is not None:
         services[JUDGE] = judge.service()
-    benchmark = _given(
-        name=escape(bench),
-        repeats=repeats,
-        solver=_given(
-            type="simple",
-            service=SERVICE,
-            system_prompt=escape(system_prompt) if system_prompt else None,
-        ),
-        scoring={"metrics": [{"type": "judge", "name": JUDGE, "service": JUDGE}]}
-        if judge is not None
-        else None,
-    )
+        metric = {"type": "judge", "name": JUDGE, "service": JUDGE}
+        benchmark["scoring"] = {"metrics": [metric]}
     return {"services": services, "benchmarks": [benchmark]}
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """Return the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}

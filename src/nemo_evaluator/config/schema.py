@@ -53,23 +53,26 @@ def _allow_references(node: Any, reference: dict[str, Any]) -> None:
     if isinstance(node, list):
         for item in node:
             _allow_references(item, reference)
-    for key, value in list(node.items()) if isinstance(node, dict) else ():
+    if not isinstance(node, dict):
+        return
+    for key, value in list(node.items()):
         if key in ("default", "enum", "const", "examples", "discriminator"):
             continue
-        if isinstance(value, dict) and value.get("type") in _NOT_TEXT:
+        if _is_number_or_boolean(value):
             annotations: dict[str, Any] = {}
             for name in ("title", "description", "default"):
                 if name in value:
                     annotations[name] = value.pop(name)
             node[key] = {**annotations, "anyOf": [value, reference]}
         elif key == "anyOf" and isinstance(value, list):
-            if any(
-                isinstance(alternative, dict) and alternative.get("type") in _NOT_TEXT
-                for alternative in value
-            ):
+            if any(_is_number_or_boolean(alternative) for alternative in value):
                 value.append(reference)
         else:
             _allow_references(value, reference)
+
+
+def _is_number_or_boolean(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") in _NOT_TEXT
 
 
 _PLAIN = {
@@ -88,23 +91,22 @@ _NOUNS: dict[type[BaseModel], str] = {
     ClusterBase: "cluster",
 }
 # Packages in the order of the sections of the page.
-_ROOMS = (
-    *(
-        "config.eval_config",
-        "config.service_base",
-        "services",
-        "config.traffic",
-        "config.benchmarks",
-    ),
-    *(
-        "config.solver_base",
-        "solvers",
-        "config.scoring",
-        "scoring",
-        "config.sandbox_base",
-        "sandbox",
-    ),
-    *("config.cluster_base", "executors", "config.output"),
+_PACKAGES = (
+    "config.eval_config",
+    "config.service_base",
+    "config.managed_service",
+    "services",
+    "config.traffic",
+    "config.benchmarks",
+    "config.solver_base",
+    "solvers",
+    "config.scoring",
+    "scoring",
+    "config.sandbox_base",
+    "sandbox",
+    "config.cluster_base",
+    "executors",
+    "config.output",
 )
 
 
@@ -142,11 +144,12 @@ def schema_classes() -> list[type[BaseModel]]:
 
 
 def _order(model: type[BaseModel]) -> tuple[int, bool, str]:
-    position = next(
-        (index for index, package in enumerate(_ROOMS) if f".{package}" in model.__module__),
-        len(_ROOMS),
-    )
-    return position, bool(_words(model)), title(model)
+    section = len(_PACKAGES)
+    for index, package in enumerate(_PACKAGES):
+        if f".{package}" in model.__module__:
+            section = index
+            break
+    return section, bool(_words(model)), title(model)
 
 
 def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
@@ -157,10 +160,14 @@ def _shared(model: type[BaseModel]) -> list[type[BaseModel]]:
 def title(model: type[BaseModel]) -> str:
     """Return the heading of a class: its ``type`` if it is a kind, otherwise its name."""
     types = _words(model)
-    noun = next((noun for base, noun in _NOUNS.items() if issubclass(model, base)), "")
-    if types:
-        return f"{noun} `{'` / `'.join(types)}`"
-    return f"`{model.__name__}`"
+    if not types:
+        return f"`{model.__name__}`"
+    noun = ""
+    for base, base_noun in _NOUNS.items():
+        if issubclass(model, base):
+            noun = base_noun
+            break
+    return f"{noun} `{'` / `'.join(types)}`"
 
 
 def _words(model: type[BaseModel]) -> list[str]:
@@ -174,11 +181,11 @@ def _about(model: type[BaseModel]) -> str:
 
 
 def _own_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    names: list[str] = []
+    own_fields: dict[str, FieldInfo] = {}
     for name in model.__annotations__:
         if name in model.model_fields and name != "type":
-            names.append(name)
-    return {name: model.model_fields[name] for name in names}
+            own_fields[name] = model.model_fields[name]
+    return own_fields
 
 
 def _default(field: FieldInfo) -> str:
@@ -203,29 +210,47 @@ def _default(field: FieldInfo) -> str:
 
 
 def type_words(annotation: Any) -> str:
-    """Describe a type in plain words."""
+    """Describe a type in plain words.
+
+    Args:
+        annotation: The type of a field.
+
+    Returns:
+        Markdown, with a link for a schema class.
+    """
     origin = get_origin(annotation)
     arguments = get_args(annotation)
-    if origin in (Annotated, Union, types.UnionType) and kinds(annotation):
+    is_union = origin in (Union, types.UnionType)
+    if (is_union or origin is Annotated) and kinds(annotation):
         return "mapping with `type`"
     if origin is Annotated:
         return type_words(arguments[0])
     if origin is Literal:
         return " \\| ".join(f"`{choice}`" for choice in arguments)
-    if origin in (Union, types.UnionType):
-        return " or ".join(
-            dict.fromkeys(type_words(member) for member in arguments if member is not type(None))
-        )
+    if is_union:
+        return _alternatives(arguments)
     if origin is list:
         return f"list of {type_words(arguments[0])}"
     if origin is tuple:
-        return "list of " + ", ".join(type_words(member) for member in arguments)
+        return f"list of {', '.join(map(type_words, arguments))}"
     if origin is dict:
         inner = type_words(arguments[1])
         return "mapping" if inner == "anything" else f"mapping of {inner}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return f"[`{annotation.__name__}`](#{annotation.__name__.lower()})"
     return _PLAIN.get(annotation, str(annotation))
+
+
+def _alternatives(members: tuple[Any, ...]) -> str:
+    """Describe the members of a union, without null."""
+    descriptions: list[str] = []
+    for member in members:
+        if member is type(None):
+            continue
+        description = type_words(member)
+        if description not in descriptions:
+            descriptions.append(description)
+    return " or ".join(descriptions)
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

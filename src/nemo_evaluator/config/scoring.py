@@ -30,12 +30,15 @@ class MetricBase(Model):
 
     def asked(self, *, judges: bool = False) -> list[str]:
         """The services that it asks; with ``judges`` those that judge."""
-        fields = [name for name, mark in marks(type(self), Refers) if mark.judges or not judges]
-        values = [getattr(self, field) for field in fields]
         names: list[str] = []
-        for value in values:
-            for name in value if isinstance(value, list) else [value]:
-                names.append(name)
+        for field, mark in marks(type(self), Refers):
+            if judges and not mark.judges:
+                continue
+            value = getattr(self, field)
+            if isinstance(value, list):
+                names += value
+            else:
+                names.append(value)
         return names
 
 

@@ -13,7 +13,8 @@ from nemo_evaluator.config._document import show_path
 from nemo_evaluator.config.load import LoadedConfig
 from nemo_evaluator.config.overrides import parse_override
 from nemo_evaluator.core.files import write_atomic
-from nemo_evaluator.core.secret_places import ConfigPath, masked_config
+from nemo_evaluator.core.secret_masks import masked_config
+from nemo_evaluator.core.secret_places import ConfigPath
 from nemo_evaluator.core.secrets import scrub
 
 SNAPSHOT = "full_config.yaml"
@@ -44,15 +45,17 @@ def snapshot_text(
     facts = {
         "version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(_mask_words(command, loaded.overrides)) if command else None,
-        "source": str(loaded.source) if loaded.source else None,
-        "overrides": " ".join(map(_mask_override, loaded.overrides)) or None,
-        "run_id": run_id,
-        "masked": ", ".join(map(show_path, masked)) or None,
+        "command": shlex.join(_mask_words(command, loaded.overrides)),
+        "source": str(loaded.source or ""),
+        "overrides": " ".join(map(_mask_override, loaded.overrides)),
+        "run_id": run_id or "",
+        "masked": ", ".join(map(show_path, masked)),
     }
     # The command names no folder, so it stays correct if the folder is moved.
     lines = [f"# Run it again with: nel eval run {SNAPSHOT}"]
-    lines += [f"# {name}: {' '.join(value.split())}" for name, value in facts.items() if value]
+    for name, value in facts.items():
+        if value:
+            lines.append(f"# {name}: {' '.join(value.split())}")
     body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(lines) + "\n" + body
 

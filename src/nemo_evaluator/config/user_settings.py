@@ -3,55 +3,27 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from nemo_evaluator.config._document import Document, deep_merge
 from nemo_evaluator.config._explain import explain
 from nemo_evaluator.config._yaml import read_document
-from nemo_evaluator.config.fields import Above0, LineName, Model, Positive
-from nemo_evaluator.config.output import ReportFormat
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.files import write_atomic
 from nemo_evaluator.core.registry import did_you_mean
 
-
-class OutputSettings(Model):
-    """Defaults of ``output``."""
-
-    dir: LineName | None = Field(None, description="Folder of runs whose config names none.")
-    report: list[ReportFormat] | None = Field(None, description="Report formats.")
-    progress_interval: Above0 | None = Field(None, description="Seconds between progress lines.")
+if TYPE_CHECKING:
+    from nemo_evaluator.config.user_settings_schema import UserSettings
 
 
-class DatasetSettings(Model):
-    """Defaults of ``datasets``."""
+def _schema() -> "type[UserSettings]":
+    """Return the schema of the settings, which loads only if the user has some: its classes cost 2 % of a start."""
+    from nemo_evaluator.config.user_settings_schema import UserSettings  # noqa: PLC0415
 
-    mirror: str | None = Field(None, description="Folder of a dataset mirror.")
-    offline: bool | None = Field(None, description="Use no network.")
-
-
-class BenchmarkSettings(Model):
-    """Defaults of every benchmark."""
-
-    max_concurrent: Positive | None = Field(None, description="Maximum concurrent steps.")
-    timeout: Above0 | None = Field(None, description="Timeout of one step, in seconds.")
-
-
-class UserSettings(Model):
-    """Everything that can be kept."""
-
-    output: OutputSettings = Field(
-        default_factory=OutputSettings, description="Defaults of `output`."
-    )
-    datasets: DatasetSettings = Field(
-        default_factory=DatasetSettings, description="Defaults of `datasets`."
-    )
-    defaults: BenchmarkSettings = Field(
-        default_factory=BenchmarkSettings, description="Defaults of benchmarks."
-    )
+    return UserSettings
 
 
 def config_home() -> Path:
@@ -68,7 +40,7 @@ def settings_path() -> Path:
 def setting_names() -> list[str]:
     """Return the dotted names of all settings."""
     names: list[str] = []
-    for group, info in UserSettings.model_fields.items():
+    for group, info in _schema().model_fields.items():
         for name in getattr(info.annotation, "model_fields", {}):
             names.append(f"{group}.{name}")
     return names
@@ -87,37 +59,46 @@ def load_settings(say: Callable[[str], None] = lambda text: None) -> dict[str, A
     if not path.is_file():
         return {}
     document = read_document(path)
-    if not isinstance(document.value, dict):
-        if document.value is not None:
-            return check_settings(document)
+    if document.value is None:
         return {}
+    if not isinstance(document.value, dict):
+        return check_settings(document)
     own_settings, foreign_settings = _apart(document.value)
-    for group, values in foreign_settings.items():
-        for name in (
-            [f"{group}.{key}" for key in values]
-            if group in UserSettings.model_fields
-            else [str(group)]
-        ):
-            hint = did_you_mean(name, setting_names(), "", form="{}")
-            say("; ".join(filter(None, (f"{path}: {name} is not a setting of nel", hint))))
+    for name in _foreign_names(foreign_settings):
+        message = f"{path}: {name} is not a setting of nel"
+        hint = did_you_mean(name, setting_names(), "", form="{}")
+        if hint:
+            message += f"; {hint}"
+        say(message)
     return check_settings(Document(own_settings, document.marks))
+
+
+def _foreign_names(foreign_settings: dict[str, Any]) -> list[str]:
+    """Return the names of settings that are not those of nel: ``group.name``, or the name of a whole group."""
+    names: list[str] = []
+    for group, values in foreign_settings.items():
+        if group in _schema().model_fields:
+            names += [f"{group}.{name}" for name in values]
+        else:
+            names.append(str(group))
+    return names
 
 
 def _apart(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split values into settings of nel and the rest."""
     own_settings: dict[str, Any] = {}
     foreign_settings: dict[str, Any] = {}
+    own_names = setting_names()
     for group, settings in values.items():
-        group_field = UserSettings.model_fields.get(group)
-        if group_field is None or not isinstance(settings, dict):
-            (foreign_settings if group_field is None else own_settings)[group] = settings
-            continue
-        for name, value in settings.items():
-            if f"{group}.{name}" in setting_names():
-                target = own_settings
-            else:
-                target = foreign_settings
-            target.setdefault(group, {})[name] = value
+        if group not in _schema().model_fields:
+            foreign_settings[group] = settings
+        elif not isinstance(settings, dict):
+            own_settings[group] = settings
+        else:
+            for name, value in settings.items():
+                is_ours = f"{group}.{name}" in own_names
+                target = own_settings if is_ours else foreign_settings
+                target.setdefault(group, {})[name] = value
     return own_settings, foreign_settings
 
 
@@ -128,10 +109,10 @@ def check_settings(document: Document) -> dict[str, Any]:
         ConfigError: If a value is wrong.
     """
     try:
-        settings = UserSettings.model_validate(document.value)
+        settings = _schema().model_validate(document.value)
     except ValidationError as error:
         raise ConfigError(
-            explain(error, document, UserSettings), source=str(settings_path())
+            explain(error, document, _schema()), source=str(settings_path())
         ) from None
     return settings.model_dump(exclude_none=True, exclude_defaults=True)
 
@@ -139,18 +120,13 @@ def check_settings(document: Document) -> dict[str, Any]:
 def save_settings(values: dict[str, Any]) -> None:
     """Write the settings; keys of other programs in the file are preserved."""
     path = settings_path()
+    merged = values
     if path.is_file():
-        present_values: Any | None = read_document(path).value
-    else:
-        present_values = None
-    if isinstance(present_values, dict):
-        foreign_settings = _apart(present_values)[1]
-    else:
-        foreign_settings = {}
-    write_atomic(
-        path,
-        yaml.safe_dump(deep_merge(values, foreign_settings), sort_keys=False, allow_unicode=True),
-    )
+        present_values = read_document(path).value
+        if isinstance(present_values, dict):
+            _, foreign_settings = _apart(present_values)
+            merged = deep_merge(values, foreign_settings)
+    write_atomic(path, yaml.safe_dump(merged, sort_keys=False, allow_unicode=True))
 
 
 def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -165,8 +141,11 @@ def under_config(raw: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any
             merged[group] = {**group_defaults, **(own_values or {})}
     defaults = settings.get("defaults")
     if defaults and isinstance(merged.get("benchmarks"), list):
-        entries = merged["benchmarks"]
-        merged["benchmarks"] = [
-            {**defaults, **entry} if isinstance(entry, dict) else entry for entry in entries
-        ]
+        entries: list[Any] = []
+        for entry in merged["benchmarks"]:
+            if isinstance(entry, dict):
+                entries.append({**defaults, **entry})
+            else:
+                entries.append(entry)
+        merged["benchmarks"] = entries
     return merged
