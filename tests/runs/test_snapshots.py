@@ -20,7 +20,9 @@ from nemo_evaluator.runs.index_file import COLUMNS
 from nemo_evaluator.runs.query import RowFilter, count, outcomes, places, tally
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.view import page_rows, pages
+from nemo_evaluator.view.page_rows import facets, table_page
+from nemo_evaluator.view.row_query import RowQuery
+from nemo_evaluator.view.run_page import benchmark_figures
 
 _LOOKS = 400 if os.environ.get("NEL_TEST_ALL") else 12
 # Enough that pieces of the index fill up and are rewritten, and few enough that every look is short.
@@ -71,11 +73,11 @@ def _look_at_columns(folder: BenchmarkFolder) -> int:
 
 
 def _look_at_pages(folder: BenchmarkFolder) -> int:
-    pages.figures(folder)
-    page_rows.facets(folder)
-    page = page_rows.page_of(folder, page_rows.Wish(order="-tokens"), 0, 50)
-    assert len(page["rows"]) == min(50, page["total"])
-    return int(page["total"])
+    benchmark_figures(folder)
+    facets(folder)
+    page = table_page(folder, RowQuery(order="-tokens"), 0, 50)
+    assert len(page.rows) == min(50, page.total)
+    return page.total
 
 
 def _look_at_status(folder: BenchmarkFolder) -> int:

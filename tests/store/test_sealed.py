@@ -1,6 +1,7 @@
 """Checksums of records: what is damaged is named and never believed, and a verdict needs its answer."""
 
 import random
+import stat
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,14 @@ import pytest
 from nemo_evaluator.core.types import Step
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal, damaged_lines
-from nemo_evaluator.store.sealed import Damage, JournalError, open_line, scan_records, seal
+from nemo_evaluator.store.sealed import (
+    Damage,
+    JournalError,
+    damaged_records,
+    open_line,
+    scan_records,
+    seal,
+)
 
 
 def _journal(folder: Path, *records: dict[str, object]) -> Path:
@@ -115,6 +123,20 @@ def test_damaged_lines_are_set_aside(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_setting_damage_aside_keeps_the_permissions(tmp_path: Path, mode: int) -> None:
+    path = _journal(tmp_path, _answer(0), _answer(1))
+    path.write_bytes(path.read_bytes().replace(b'"6"', b'"7"', 1))
+    path.chmod(mode)
+    journal = Journal(path)
+    damage: list[Damage] = []
+    list(journal.scan(damage.append))
+    journal.set_damage_aside(damage)
+    journal.close()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert stat.S_IMODE(damaged_lines(path).stat().st_mode) == mode
+
+
 def test_a_record_that_is_damaged_while_it_is_needed_is_an_error_with_a_fix(tmp_path: Path) -> None:
     path = _journal(tmp_path, _answer(0))
     journal = Journal(path)
@@ -123,3 +145,16 @@ def test_a_record_that_is_damaged_while_it_is_needed_is_an_error_with_a_fix(tmp_
         journal.read_at(0)
     assert "--resume" in str(caught.value.hint)
     journal.close()
+
+
+def test_damaged_lines_are_found_without_parsing(tmp_path: Path) -> None:
+    path = _journal(tmp_path, *(_answer(problem) for problem in range(5)))
+    assert list(damaged_records(path)) == []
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"6"', b'"7"')
+    lines[3] = b"{}\n"
+    path.write_bytes(b"".join(lines) + b'{"kind":"ans')
+    damage = list(damaged_records(path))
+    assert damage == [Damage(path, 2, "answer", Step(1, 0)), Damage(path, 4)]
+    path.write_bytes(b'{"kind":"answer"}\n' * 3)
+    assert list(damaged_records(path)) == [], "journals of older versions have no checksums"

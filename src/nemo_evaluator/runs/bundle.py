@@ -78,13 +78,13 @@ class Bundle:
     document: JsonDict = field(repr=False)
 
     benchmark = Field("document.benchmark", as_dict, "The part with the scores.")
-    config = Field("document.config", as_dict, "What was run.")
+    config = Field("document.config", as_dict, "The settings of the run.")
     validity = Field(
         "document.validity", as_dict, "VALID or INVALID, with reasons, as it was written."
     )
-    model = Field("config.model", as_text, "Which model was asked.")
-    timestamp = Field("document.timestamp", as_text, "When it was finished.")
-    sdk_version = Field("document.sdk_version", as_text, "Which version of nel wrote it.")
+    model = Field("config.model", as_text, "The model.")
+    timestamp = Field("document.timestamp", as_text, "When the benchmark finished.")
+    sdk_version = Field("document.sdk_version", as_text, "The version of nel that wrote it.")
     config_hash = Field("document.config_hash", as_text, "The digest of its config.")
     samples = Field("benchmark.samples", as_total, "How many problems have rows.")
     n_results = Field("document.n_results", as_total, "How many rows were written.")
@@ -201,17 +201,13 @@ class Bundle:
     def calibration(self) -> Calibration | None:
         """The calibration of the headline score by labels; None if there is none."""
         document = as_dict(self.benchmark.get(PLACE))
-        recorded_scores = (
-            read_score(name, entry, self.samples) for name, entry in self._raw_scores.items()
-        )
-        if document:
-            headline = pick_headline(tuple(score for score in recorded_scores if score is not None))
-        else:
-            headline = None
+        if not document:
+            return None
+        headline = pick_headline(self._recorded_scores)
+        if headline is None:
+            return None
         current_basis = measured_by(self.config, self.coverage.scored)
-        if headline is not None:
-            return read_calibration(document, current_basis, headline.name)
-        return None
+        return read_calibration(document, current_basis, headline.name)
 
     @property
     def noise(self) -> JsonDict:
@@ -229,18 +225,24 @@ class Bundle:
     @cached_property
     def scores(self) -> tuple[Score, ...]:
         """Every score in the bundle's order; the corrected score comes last, and only while it holds."""
-        recorded_scores = (
-            read_score(name, entry, self.samples) for name, entry in self._raw_scores.items()
-        )
+        scores = list(self._recorded_scores)
         if self.calibration is not None:
-            corrected_name: str | None = self.calibration.score.name
-        else:
-            corrected_name = None
-        return tuple(
-            score
-            for score in (*recorded_scores, self.corrected)
-            if score and (score is self.corrected or score.name != corrected_name)
-        )
+            # A corrected score among the recorded ones is not believed: the calibration says whether it holds.
+            corrected_name = self.calibration.score.name
+            scores = [score for score in scores if score.name != corrected_name]
+        if self.corrected is not None:
+            scores.append(self.corrected)
+        return tuple(scores)
+
+    @cached_property
+    def _recorded_scores(self) -> tuple[Score, ...]:
+        """The entries of ``scores`` that are scores."""
+        scores: list[Score] = []
+        for name, entry in self._raw_scores.items():
+            score = read_score(name, entry, self.samples)
+            if score is not None:
+                scores.append(score)
+        return tuple(scores)
 
     @property
     def _raw_scores(self) -> JsonDict:
@@ -291,19 +293,18 @@ class Bundle:
     def breakdowns(self) -> dict[str, tuple[GroupScore, ...]]:
         """The scores by the values of other fields, limited to fields with a few common values."""
         breakdowns: dict[str, tuple[GroupScore, ...]] = {}
-        for name, groups in as_dict(self._raw_scores.get("breakdowns")).items():
-            if name not in NOT_BREAKDOWNS:
-                breakdowns[name] = tuple(
-                    read_group(str(entry.get("group")), entry)
-                    for entry in as_list(groups)
-                    if isinstance(entry, dict)
-                )
-        return {
-            name: groups
-            for name, groups in breakdowns.items()
-            if 1 < len(groups) <= _MOST_GROUPS
-            and sum(group.n for group in groups) >= _ROWS_OF_A_GROUP * len(groups)
-        }
+        for name, entries in as_dict(self._raw_scores.get("breakdowns")).items():
+            if name in NOT_BREAKDOWNS:
+                continue
+            groups: list[GroupScore] = []
+            for entry in as_list(entries):
+                if isinstance(entry, dict):
+                    groups.append(read_group(str(entry.get("group")), entry))
+            row_count = sum(group.n for group in groups)
+            values_are_common = row_count >= _ROWS_OF_A_GROUP * len(groups)
+            if 1 < len(groups) <= _MOST_GROUPS and values_are_common:
+                breakdowns[name] = tuple(groups)
+        return breakdowns
 
     @property
     def failures(self) -> tuple[FailureLine, ...]:

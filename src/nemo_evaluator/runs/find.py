@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import files_under
@@ -23,10 +23,11 @@ def find_bundles(paths: Path | str | Iterable[Path | str]) -> list[Path]:
         UsageError: A path does not exist, or there is no bundle at all.
     """
     if isinstance(paths, str | Path):
-        search_paths = [Path(paths)]
-    else:
-        search_paths = [Path(path) for path in paths]
-    bundle_files = dict.fromkeys(file for path in search_paths for file in _under(path))
+        paths = [paths]
+    search_paths = [Path(path) for path in paths]
+    bundle_files: dict[Path, None] = {}
+    for path in search_paths:
+        bundle_files |= dict.fromkeys(_under(path))
     if not bundle_files:
         raise UsageError(
             f"no bundle (eval-*.json) under {', '.join(map(str, search_paths))}",
@@ -62,28 +63,39 @@ def _under(root: Path) -> list[Path]:
         raise UsageError(
             f"{root} does not exist", hint="`nel eval runs` lists runs and their folders"
         )
-    newest: dict[tuple[Path, str], tuple[str, Path]] = {}
+    newest: dict[tuple[Path, str], _StampedBundle] = {}
     for path in files_under(root, "eval-*.json"):
         match = _BUNDLE.fullmatch(path.name)
-        if match is not None and PREVIOUS not in path.relative_to(root).parts and path.is_file():
-            key = path.parent, match["name"]
-            newest[key] = max(newest.get(key, ("", path)), (match["stamp"] or "", path))
-    # The path that each folder would have outside of a shard.
-    unsharded = {folder: _without_shard(folder, root) for folder, _ in newest}
-    merged = {
-        folder_unsharded
-        for folder, folder_unsharded in unsharded.items()
-        if folder_unsharded == folder
-    }
-    return sorted(
-        path
-        for (folder, _), (_, path) in newest.items()
-        if unsharded[folder] == folder or unsharded[folder] not in merged
-    )
+        if match is None or PREVIOUS in path.relative_to(root).parts or not path.is_file():
+            continue
+        bundle = _StampedBundle(match["stamp"] or "", path)
+        key = (path.parent, match["name"])
+        newest[key] = max(newest.get(key, bundle), bundle)
+    return sorted(_without_merged_shards([bundle.path for bundle in newest.values()], root))
+
+
+class _StampedBundle(NamedTuple):
+    """A bundle file with the time in its name; later ones are greater."""
+
+    stamp: str
+    path: Path
+
+
+def _without_merged_shards(bundles: list[Path], root: Path) -> list[Path]:
+    """Leave out the bundles of shards whose results were merged."""
+    merged_folders: set[Path] = set()
+    for path in bundles:
+        if _without_shard(path.parent, root) == path.parent:
+            merged_folders.add(path.parent)
+    current: list[Path] = []
+    for path in bundles:
+        merged_folder = _without_shard(path.parent, root)
+        if merged_folder == path.parent or merged_folder not in merged_folders:
+            current.append(path)
+    return current
 
 
 def _without_shard(folder: Path, root: Path) -> Path:
     """Return the path of a folder without the parts that name shards."""
-    return root.joinpath(
-        *(part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part))
-    )
+    parts = [part for part in folder.relative_to(root).parts if not SHARD.fullmatch(part)]
+    return root.joinpath(*parts)

@@ -90,16 +90,20 @@ def main() -> None:
     """Print the pieces of the stretches that the command line names, each after a header line."""
     path = Path(sys.argv[1])
     first, step, start, end = map(int, sys.argv[2:])
-    words = Codes(None)
+    codes = Codes(None)
     for stretch_start in range(start + first * _STRETCH, end, step * _STRETCH):
-        known_count = len(words)
-        line_entries = list(entries_of(path, stretch_start, min(end, stretch_start + _STRETCH)))
-        cells = packed((entry for _, entry in line_entries if entry is not None), words).cells()
-        end_offset = line_entries[-1][0] if line_entries else stretch_start
+        known_count = len(codes)
+        stretch_end = stretch_start
+        entries: list[Entry] = []
+        for line_end, entry in entries_of(path, stretch_start, min(end, stretch_start + _STRETCH)):
+            stretch_end = line_end
+            if entry is not None:
+                entries.append(entry)
+        cells = packed(entries, codes).cells()
         header = {
-            "words": list(words)[known_count:],
-            "sizes": list(map(len, cells)),
-            "end": end_offset,
+            "words": list(codes)[known_count:],
+            "sizes": [len(cell) for cell in cells],
+            "end": stretch_end,
         }
         sys.stdout.buffer.write(b"".join([orjson.dumps(header), b"\n", *cells]))
         sys.stdout.buffer.flush()

@@ -45,10 +45,7 @@ def journal_entry(
         if is_refusal(record.get("response") or "", finish_reason):
             flags |= REFUSED_FLAG
         metadata = record.get("metadata")
-        if type(metadata) is dict:
-            category = metadata.get("category")
-        else:
-            category = None
+        category = metadata.get("category") if type(metadata) is dict else None
         tokens = total_tokens(record)
         latency = record.get("latency_ms")
         cost = record.get("cost_usd")
@@ -59,10 +56,7 @@ def journal_entry(
         return None
     number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
     answer, finish_reason, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
-    if record["status"] == "failed":
-        cause: Any | None = record["failure"]["cause"]
-    else:
-        cause = None
+    cause = record["failure"]["cause"] if record["status"] == "failed" else None
     if cause in _ABSENT:
         return None
     details = record.get("scoring_details")

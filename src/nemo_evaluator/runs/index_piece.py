@@ -28,7 +28,9 @@ COLUMNS: Final = {
 }
 WORDS: Final = ("cause", "category", "finish_reason")
 MOST_ROWS: Final = 8_192
-_REWARD, _CAUSE, _COST = (list(COLUMNS).index(name) for name in ("reward", "cause", "cost"))
+_REWARD: Final = list(COLUMNS).index("reward")
+_CAUSE: Final = list(COLUMNS).index("cause")
+_COST: Final = list(COLUMNS).index("cost")
 
 
 class Codes(dict[Any, int]):
@@ -81,24 +83,21 @@ class Piece:
 
     def __add__(self, other: Piece) -> Piece:
         """Return the rows of both pieces."""
-        return Piece(
-            [
-                column + other_column
-                for column, other_column in zip(self.columns, other.columns, strict=True)
-            ]
-        )
+        columns: list[array[Any]] = []
+        for column, other_column in zip(self.columns, other.columns, strict=True):
+            columns.append(column + other_column)
+        return Piece(columns)
 
     def without(self, numbers: Collection[int]) -> Piece:
         """Return the rows whose numbers are not in ``numbers``."""
-        kept_positions = [
-            position for position, number in enumerate(self.columns[0]) if number not in numbers
-        ]
-        return Piece(
-            [
-                array(column.typecode, [column[position] for position in kept_positions])
-                for column in self.columns
-            ]
-        )
+        remaining_positions: list[int] = []
+        for position, number in enumerate(self.columns[0]):
+            if number not in numbers:
+                remaining_positions.append(position)
+        columns: list[array[Any]] = []
+        for column in self.columns:
+            columns.append(array(column.typecode, map(column.__getitem__, remaining_positions)))
+        return Piece(columns)
 
     def recoded(self, old: Sequence[str | None], words: Codes) -> Piece:
         """Return the same rows with the codes of ``words`` for their words.
@@ -108,13 +107,13 @@ class Piece:
             words: The new codes; missing words are added.
         """
         codes = [words[word] for word in old]
-        named_columns = zip(COLUMNS, self.columns, strict=True)
-        return Piece(
-            [
-                array("I", map(codes.__getitem__, column)) if name in WORDS else column
-                for name, column in named_columns
-            ]
-        )
+        columns: list[array[Any]] = []
+        for name, column in zip(COLUMNS, self.columns, strict=True):
+            if name in WORDS:
+                columns.append(array("I", map(codes.__getitem__, column)))
+            else:
+                columns.append(column)
+        return Piece(columns)
 
     def parts(self) -> Iterator[Piece]:
         """Yield pieces of the usual size."""
@@ -124,15 +123,14 @@ class Piece:
 
 def packed(entries: Iterable[Entry], words: Codes) -> Piece:
     """Return entries as a piece; of several entries with the same number the last one counts."""
-    columns = list(zip(*{entry[0]: entry for entry in entries}.values(), strict=True)) or [
-        ()
-    ] * len(COLUMNS)
-    return Piece(
-        [
-            _column(name, kind, values, words=words)
-            for (name, kind), values in zip(COLUMNS.items(), columns, strict=True)
-        ]
-    )
+    entries_by_number = {entry[0]: entry for entry in entries}
+    fields = list(zip(*entries_by_number.values(), strict=True))
+    if not fields:
+        fields = [()] * len(COLUMNS)
+    columns: list[array[Any]] = []
+    for (name, kind), values in zip(COLUMNS.items(), fields, strict=True):
+        columns.append(_column(name, kind, values, words=words))
+    return Piece(columns)
 
 
 def unpacked(cells: Iterable[bytes]) -> Piece:

@@ -64,7 +64,7 @@ def _open_source(source: Path) -> BinaryIO:
     """
     if not source.is_file():
         raise UsageError(
-            f"{source} is missing or no regular file", hint="was the folder copied as a whole?"
+            f"{source} is missing or not a regular file", hint="was the folder copied as a whole?"
         )
     return source.open("rb")
 

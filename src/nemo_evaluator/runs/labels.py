@@ -21,12 +21,13 @@ from typing import Any, Final, Literal, get_args
 import orjson
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import dumps, iter_jsonl, scrub_json
+from nemo_evaluator.core.files import dumps, iter_jsonl, lines_from, scrub_json
 from nemo_evaluator.core.json_coerce import as_number, as_whole
 from nemo_evaluator.store.layout import TaskPaths
 
 Verdict = Literal["right", "wrong", "unsure", ""]
-VERDICTS: Final[tuple[str, ...]] = get_args(Verdict)
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+_VERDICTS_BY_TEXT: Final[dict[str, Verdict]] = {verdict: verdict for verdict in VERDICTS}
 _FORM: Final = ".csv or .jsonl with problem_idx, repeat, and label (right, wrong, unsure) or grade"
 _RIGHT: Final = ("right", "correct", "true", "pass", "yes", "1", "1.0")
 _WRONG: Final = ("wrong", "incorrect", "false", "fail", "no", "0", "0.0")
@@ -63,15 +64,14 @@ def all_labels(folder: Path) -> Iterator[Label]:
     path = TaskPaths(folder).labels
     if not path.is_file():
         return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                label = _read(orjson.loads(line))
-            except orjson.JSONDecodeError:
-                # The line was cut off; the next label starts on a new line.
-                continue
-            if label is not None:
-                yield label
+    for _, line in lines_from(path):
+        try:
+            label = _read(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            # The line was cut off; the next label starts on a new line.
+            continue
+        if label is not None:
+            yield label
 
 
 def read_labels(folder: Path) -> dict[tuple[int, int], Label]:
@@ -116,16 +116,36 @@ def _read(data: Any) -> Label | None:
     """Return the label in a line of ``labels.jsonl``, or None if it is invalid."""
     if not isinstance(data, dict):
         return None
-    texts = [data.get(name, "") for name in ("label", "note", "who", "when")]
-    numbers = [data.get("problem_idx"), data.get("repeat", 0)]
+    problem = data.get("problem_idx")
+    repeat = data.get("repeat", 0)
+    if type(problem) is not int or type(repeat) is not int:
+        return None
+    texts: dict[str, str] = {}
+    for name in ("label", "note", "who", "when"):
+        text = data.get(name, "")
+        if not isinstance(text, str):
+            return None
+        texts[name] = text
+    verdict = _VERDICTS_BY_TEXT.get(texts["label"])
     reward = data.get("reward")
-    is_valid = all(type(number) is int for number in numbers) and all(
-        isinstance(text, str) for text in texts
+    if verdict is None or not _is_reward(reward):
+        return None
+    return Label(
+        problem_idx=problem,
+        repeat=repeat,
+        label=verdict,
+        note=texts["note"],
+        who=texts["who"],
+        when=texts["when"],
+        reward=reward,
     )
-    is_valid = is_valid and (reward is None or (type(reward) in (int, float) and 0 <= reward <= 1))
-    if is_valid and texts[0] in VERDICTS:
-        return replace(Label(*numbers, *texts), reward=reward)
-    return None
+
+
+def _is_reward(value: Any) -> bool:
+    """Return whether a value is a reward from 0 to 1, or None."""
+    if value is None:
+        return True
+    return type(value) in (int, float) and 0 <= value <= 1
 
 
 def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, int], Label]:
@@ -149,10 +169,11 @@ def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, i
             entries = list(iter_jsonl(file))
     except (csv.Error, UnicodeDecodeError, orjson.JSONDecodeError) as error:
         raise UsageError(f"{file} is not a file of labels: {error}", hint=_FORM) from error
-    labels = [
-        _label(entry, scale, f"{file}, entry {number}") for number, entry in enumerate(entries, 1)
-    ]
-    return {label.key: label for label in labels}
+    labels: dict[tuple[int, int], Label] = {}
+    for number, entry in enumerate(entries, 1):
+        label = _label(entry, scale, f"{file}, entry {number}")
+        labels[label.key] = label
+    return labels
 
 
 def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
@@ -161,49 +182,48 @@ def _label(line: Any, scale: tuple[float, float], where: str) -> Label:
     Raises:
         UsageError: The entry is invalid.
     """
+    data: dict[str, Any] = {}
     if isinstance(line, dict):
-        data: dict[str, Any] = {str(key).strip().lower(): value for key, value in line.items()}
-    else:
-        data = {}
+        for key, value in line.items():
+            data[str(key).strip().lower()] = value
     problem = as_whole(_number_of(data.get("problem_idx")))
-    verdict_text = str(data.get("label", "")).strip().lower()
-    grade = _number_of(data.get("grade"))
     reward = _number_of(data.get("reward"))
+    grade = _number_of(data.get("grade"))
     if grade is not None:
-        reward = (grade - scale[0]) / (scale[1] - scale[0])
-    if verdict_text in _RIGHT:
-        verdict: Verdict | None = "right"
-    elif verdict_text in _WRONG:
-        verdict = "wrong"
-    else:
-        verdict = None
-    if verdict is None and reward is not None:
-        verdict = "right" if reward >= 0.5 else "wrong"
-    if (
-        problem is None
-        or (verdict is None and verdict_text != "unsure")
-        or not 0 <= (reward or 0.0) <= 1
-    ):
+        lowest_grade, highest_grade = scale
+        reward = (grade - lowest_grade) / (highest_grade - lowest_grade)
+    verdict = _verdict(str(data.get("label", "")), reward)
+    if problem is None or verdict is None or not 0 <= (reward or 0.0) <= 1:
         raise UsageError(f"{where} is not a label", hint=_FORM)
-    note, who, when = (str(data.get(name) or "") for name in ("note", "who", "when"))
     return Label(
-        problem,
-        as_whole(_number_of(data.get("repeat"))) or 0,
-        verdict or "unsure",
-        note=note,
-        who=who,
-        when=when,
+        problem_idx=problem,
+        repeat=as_whole(_number_of(data.get("repeat"))) or 0,
+        label=verdict,
+        note=str(data.get("note") or ""),
+        who=str(data.get("who") or ""),
+        when=str(data.get("when") or ""),
         reward=reward,
     )
+
+
+def _verdict(text: str, reward: float | None) -> Verdict | None:
+    """Return the verdict that a text means, else that of the reward; None if neither is known."""
+    text = text.strip().lower()
+    if text in _RIGHT:
+        return "right"
+    if text in _WRONG:
+        return "wrong"
+    if reward is not None:
+        return "right" if reward >= 0.5 else "wrong"
+    if text == "unsure":
+        return "unsure"
+    return None
 
 
 def _number_of(value: object) -> float | None:
     """Return a finite number, or None for any other value."""
     try:
-        if isinstance(value, str):
-            number: float | None = float(value)
-        else:
-            number = as_number(value)
+        number = float(value) if isinstance(value, str) else as_number(value)
     except ValueError:
         return None
     if number is None or not math.isfinite(number):

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -45,6 +45,7 @@ _ORDERS: Final = {name: "number" if name == "problem_idx" else name for name in 
 _WORDS: Final = filter_names("word")
 _RANGES: Final = filter_names("range")
 _AT_ONCE: Final = 4_096
+_CAUSE_COLUMN: Final = list(COLUMNS).index("cause")
 _NOT_ZERO: Final = re.compile(rb"[^\0]")
 _FLAG_BITS: Final = {
     "truncated": TRUNCATED_FLAG,
@@ -130,31 +131,35 @@ class IndexColumns:
 
         This avoids numpy, which takes longer to load than this function takes to run.
         """
-        words = self.words()
+        vocabulary = self.words()
         counts = Counter[int]()
-        rows = dict[int, IndexedRow]()
-        column_types = list(enumerate(COLUMNS.values()))
+        examples = dict[int, IndexedRow]()
         for (piece,) in self._db.execute(
             "SELECT piece FROM pieces WHERE failed > 0 ORDER BY piece"
         ).fetchall():
-            data = b"".join(read_cells(self._db, list(COLUMNS).index("cause"), piece))
+            data = b"".join(read_cells(self._db, _CAUSE_COLUMN, piece))
             codes = array("I", data)
             # Most rows did not fail, so only nonzero bytes are looked at.
             failed_positions = sorted(
                 {match.start() // codes.itemsize for match in _NOT_ZERO.finditer(data)}
             )
-            piece_counts = Counter(codes[position] for position in failed_positions)
-            for code in piece_counts.keys() - rows.keys():
-                position = next(
-                    position for position in failed_positions if codes[position] == code
-                )
-                cells = (
-                    array(type_code, b"".join(read_cells(self._db, column, piece)))
-                    for column, type_code in column_types
-                )
-                rows[code] = _place(tuple(cell[position] for cell in cells), words)
-            counts += piece_counts
-        return {str(words[code]): (count, rows[code]) for code, count in counts.most_common()}
+            failed_codes = [codes[position] for position in failed_positions]
+            counts.update(failed_codes)
+            for code in set(failed_codes) - examples.keys():
+                position = failed_positions[failed_codes.index(code)]
+                examples[code] = self._row_of_piece(piece, position, vocabulary)
+        causes: dict[str, tuple[int, IndexedRow]] = {}
+        for code, row_count in counts.most_common():
+            causes[str(vocabulary[code])] = (row_count, examples[code])
+        return causes
+
+    def _row_of_piece(self, piece: int, position: int, vocabulary: list[str | None]) -> IndexedRow:
+        """Return the row at a position of a piece, without numpy."""
+        values: list[Any] = []
+        for column, type_code in enumerate(COLUMNS.values()):
+            cell = array(type_code, b"".join(read_cells(self._db, column, piece)))
+            values.append(cell[position])
+        return _indexed_row(values, vocabulary)
 
     def chosen(self, which: RowFilter) -> np.ndarray:
         """Return the positions of the matching rows."""
@@ -172,22 +177,20 @@ class IndexColumns:
 
     def _places(self, positions: np.ndarray) -> list[IndexedRow]:
         """Return the indexed fields of the rows at some positions."""
-        words = self.words()
+        vocabulary = self.words()
         pieces = self._db.execute("SELECT piece, rows FROM pieces ORDER BY piece").fetchall()
         ends = np.cumsum([rows for _, rows in pieces])
         piece_indexes = np.searchsorted(ends, positions, side="right")
         rows_by_position: dict[int, IndexedRow] = {}
         for piece_index in np.unique(piece_indexes):
+            piece, row_count = pieces[piece_index]
+            piece_start = ends[piece_index] - row_count
             piece_positions = positions[piece_indexes == piece_index]
-            offsets = piece_positions - (ends[piece_index - 1] if piece_index else 0)
-            piece_columns = [
-                self._column(name, pieces[piece_index][0])[offsets].tolist() for name in COLUMNS
-            ]
-            rows_by_position |= zip(
-                piece_positions.tolist(),
-                (_place(row, words) for row in zip(*piece_columns, strict=True)),
-                strict=True,
-            )
+            offsets = piece_positions - piece_start
+            columns = [self._column(name, piece)[offsets].tolist() for name in COLUMNS]
+            rows = zip(*columns, strict=True)
+            for position, values in zip(piece_positions.tolist(), rows, strict=True):
+                rows_by_position[position] = _indexed_row(values, vocabulary)
         return [rows_by_position[position] for position in positions.tolist()]
 
     def _column(self, name: str, piece: int | None = None) -> np.ndarray:
@@ -222,17 +225,24 @@ class IndexColumns:
             maximum = getattr(which, f"max_{name}")
             if maximum is not None:
                 yield self[name] <= maximum
-        for keys, expected in ((which.among, True), (which.beyond, False)):
-            if keys is not None:
-                numbers = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]
-                yield np.isin(self["number"], np.array(numbers, np.int64)) == expected
+        if which.among is not None:
+            yield np.isin(self["number"], _row_numbers(which.among))
+        if which.beyond is not None:
+            yield ~np.isin(self["number"], _row_numbers(which.beyond))
         if which.problem_idx is not None:
             yield self["number"] >> REPEAT_BITS == which.problem_idx
 
 
-def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
+def _row_numbers(keys: frozenset[tuple[int, int]]) -> np.ndarray:
+    """Return the numbers of rows that are named by problem and repeat."""
+    numbers = [(problem << REPEAT_BITS) | repeat for problem, repeat in keys]
+    return np.array(numbers, np.int64)
+
+
+def _indexed_row(values: Iterable[Any], vocabulary: list[str | None]) -> IndexedRow:
     """Return the values of a row as an IndexedRow, with words for codes and None for unknown values."""
-    known_values: Iterator[Any] = (None if value != value else value for value in row)
+    # Unknown numbers are NaN, which differs from itself.
+    known_values: Iterator[Any] = (None if value != value else value for value in values)
     (
         number,
         at,
@@ -247,22 +257,19 @@ def _place(row: tuple[Any, ...], words: list[str | None]) -> IndexedRow:
         flags,
         cost_usd,
     ) = known_values
-    named_values = (
-        words[cause],
-        words[category],
-        words[finish_reason],
-        None if tokens is None else int(tokens),
-    )
     return IndexedRow(
-        number,
-        at,
-        length,
-        None if answer < 0 else answer,
-        reward,
-        *named_values,
-        latency_ms,
-        flags,
-        cost_usd,
+        number=number,
+        at=at,
+        length=length,
+        answer=None if answer < 0 else answer,
+        reward=reward,
+        cause=vocabulary[cause],
+        category=vocabulary[category],
+        finish_reason=vocabulary[finish_reason],
+        tokens=None if tokens is None else int(tokens),
+        latency_ms=latency_ms,
+        flags=flags,
+        cost_usd=cost_usd,
     )
 
 
@@ -298,10 +305,7 @@ def places(
         end = min(len(positions), offset + limit)
     if offset >= end:
         return iter(())
-    if order.startswith("-"):
-        sign = -1
-    else:
-        sign = 1
+    sign = -1 if order.startswith("-") else 1
     numbers = columns["number"]
     if name == "problem_idx" and bool(np.all(numbers[1:] > numbers[:-1])):
         return columns.walk(positions[::sign][offset:end])
@@ -309,7 +313,8 @@ def places(
     keys = np.nan_to_num(
         columns[_ORDERS[name]][positions], nan=-np.inf, posinf=np.inf, neginf=-np.inf
     )
-    return columns.walk(positions[_ranked(sign * keys, sign * numbers[positions], offset, end=end)])
+    ranks = _ranked(sign * keys, sign * numbers[positions], offset, end=end)
+    return columns.walk(positions[ranks])
 
 
 def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -327,9 +332,8 @@ def _ranked(keys: np.ndarray, numbers: np.ndarray, start: int, end: int) -> np.n
             numbers[candidates], numbers[candidates], start - smaller_count, end=end - smaller_count
         )
     else:
-        ranks = np.lexsort((numbers[candidates], keys[candidates]))[
-            start - smaller_count : end - smaller_count
-        ]
+        sorted_candidates = np.lexsort((numbers[candidates], keys[candidates]))
+        ranks = sorted_candidates[start - smaller_count : end - smaller_count]
     chosen: np.ndarray = candidates[ranks]
     return chosen
 
@@ -348,17 +352,20 @@ def tally(
     """
     codes = columns[column]
     rewards = columns["reward"]
-    words = columns.words()
-    row_counts = np.bincount(codes, minlength=len(words))
-    reward_counts = np.bincount(codes[~np.isnan(rewards)], minlength=len(words))
-    reward_sums = np.bincount(codes, np.nan_to_num(rewards), minlength=len(words))
+    vocabulary = columns.words()
+    size = len(vocabulary)
+    row_counts = np.bincount(codes, minlength=size)
+    reward_counts = np.bincount(codes[~np.isnan(rewards)], minlength=size)
+    reward_sums = np.bincount(codes, np.nan_to_num(rewards), minlength=size)
     mean_rewards = np.divide(
-        reward_sums, reward_counts, out=np.zeros(len(words)), where=reward_counts > 0
+        reward_sums, reward_counts, out=np.zeros(size), where=reward_counts > 0
     )
     entries: list[tuple[str, int, float]] = []
     for code in np.flatnonzero(row_counts):
         if code:
-            entries.append((str(words[code]), int(row_counts[code]), float(mean_rewards[code])))
+            entries.append(
+                (str(vocabulary[code]), int(row_counts[code]), float(mean_rewards[code]))
+            )
     return sorted(entries, key=lambda entry: (-entry[1], entry[0]))[:1000]
 
 
@@ -378,10 +385,13 @@ def outcomes(columns: IndexColumns) -> tuple[dict[str, int], bool]:
         "truncated": flags & TRUNCATED_FLAG != 0,
         "wrong": np.full(len(rewards), True),
     }
-    outcome_codes = np.select(
-        list(conditions.values()), [np.uint8(code) for code in range(len(conditions))]
-    )
-    counts = np.bincount(outcome_codes, minlength=len(conditions)).tolist()
-    return {name: number for name, number in zip(conditions, counts, strict=True) if number}, bool(
-        np.all(np.isnan(rewards) | (rewards == 0) | (rewards == 1))
-    )
+    codes = [np.uint8(code) for code in range(len(conditions))]
+    # Of several conditions that hold for a row the first counts.
+    outcome_codes = np.select(list(conditions.values()), codes)
+    row_counts = np.bincount(outcome_codes, minlength=len(conditions)).tolist()
+    counts: dict[str, int] = {}
+    for name, row_count in zip(conditions, row_counts, strict=True):
+        if row_count:
+            counts[name] = row_count
+    binary = np.all(np.isnan(rewards) | (rewards == 0) | (rewards == 1))
+    return counts, bool(binary)

@@ -24,17 +24,19 @@ class Row:
     data: JsonDict = field(repr=False)
 
     problem_idx = Field("data.problem_idx", as_total, "The number of the problem in its dataset.")
-    repeat = Field("data.repeat", as_total, "Which of the repeats.")
+    repeat = Field("data.repeat", as_total, "The number of the repeat.")
     label = Field(
         "data.label",
         as_text,
         "Why a scored answer is not a proper one: ``budget``, ...; else empty.",
     )
-    prompt = Field("data.prompt", as_text, "What was asked.")
-    response = Field("data.model_response", as_text, "What was answered.")
-    metadata = Field("data.metadata", as_dict, "What the dataset says of the problem.")
+    prompt = Field("data.prompt", as_text, "The prompt that was sent.")
+    response = Field("data.model_response", as_text, "The answer.")
+    metadata = Field("data.metadata", as_dict, "The dataset's fields of the problem.")
     scoring_details = Field(
-        "data.scoring_details", as_dict, "What the scorer says; others under ``scorer:<name>``."
+        "data.scoring_details",
+        as_dict,
+        "The details of the scorer; those of others under ``scorer:<name>``.",
     )
     scorer_rewards = Field(
         "data.scorer_rewards", as_dict, "The rewards of further scorers, by name."
@@ -45,7 +47,7 @@ class Row:
     completion_tokens = Field("data.completion_tokens", as_whole, "Tokens of the answer.")
     latency_ms = Field("data.latency_ms", as_number, "How long the answer took.")
     cost_usd = Field("data.cost_usd", as_number, "What the answer cost, where a price is known.")
-    problem_hash = Field("data.problem_hash", as_text, "The digest of what was asked.")
+    problem_hash = Field("data.problem_hash", as_text, "The digest of the problem's content.")
     trajectory = Field("data.trajectory", as_list, "The conversation, where the row has it.")
 
     def __getitem__(self, name: str) -> Any:

@@ -31,25 +31,24 @@ class RowReader:
 
     def raw(self, place: IndexedRow, most: int = -1) -> bytes | None:
         """Return the bytes of a row without parsing them, or None if it is longer than ``most`` bytes."""
-        starts = [place.at, *([] if place.answer is None else [place.answer])]
-        lines = [self._line(start, most) for start in starts]
-        complete = most < 0 or all(
-            line.endswith(b"\n") or len(line) == place.length for line in lines
-        )
-        if complete:
-            return b"".join(lines)
-        return None
+        outcome_line = self._line(place.at, most)
+        answer_line = b"" if place.answer is None else self._line(place.answer, most)
+        if most >= 0:
+            for line in (outcome_line, answer_line):
+                is_whole = not line or line.endswith(b"\n") or len(line) == place.length
+                if not is_whole:
+                    return None
+        return outcome_line + answer_line
 
     def records(self, place: IndexedRow) -> tuple[JsonDict | None, JsonDict | None]:
         """Return the answer and the outcome of a journal's row; both are None for a row of ``results.jsonl``."""
         if not self._journal:
             return None, None
         descriptor = self._file.fileno()
+        outcome = read_record(descriptor, place.at)
         if place.answer is None:
-            answer: dict[str, Any] | None = None
-        else:
-            answer = read_record(descriptor, place.answer)
-        return answer, read_record(descriptor, place.at)
+            return None, outcome
+        return read_record(descriptor, place.answer), outcome
 
     def row(self, place: IndexedRow) -> Row:
         """Return the row.
@@ -128,7 +127,9 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
     Raises:
         UsageError: A line is not a row, or the file differs from its recorded digest.
     """
-    for offset, row in scan_rows(path) if path.is_file() else ():
+    if not path.is_file():
+        return
+    for offset, row in scan_rows(path):
         if isinstance(row, dict):
             yield Row(row)
         elif not lenient and _line(path, offset).endswith(b"\n"):
@@ -174,11 +175,10 @@ def trajectories_of(path: Path, wanted: set[tuple[int, int]]) -> Iterator[Row]:
         return
     for _, line in lines_from(verified(path)):
         step_match = STEP_OF_LINE.search(line, 0, STEP_WITHIN)
-        if step_match is not None:
-            key: tuple[int, int] | None = (int(step_match[1]), int(step_match[2]))
-        else:
-            key = None
-        if key is None or key not in remaining_keys:
+        if step_match is None:
+            continue
+        key = (int(step_match[1]), int(step_match[2]))
+        if key not in remaining_keys:
             continue
         remaining_keys.remove(key)
         row = _parsed(line)
@@ -199,27 +199,48 @@ def _parsed(line: bytes) -> JsonDict | None:
     return None
 
 
+def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
+    """Yield the rows, each with its conversation if ``trajectories.jsonl`` has a readable one."""
+    trajectories = TrajectoryReader(path)
+    for row in rows:
+        yield trajectories.complete(row)
+
+
+class TrajectoryReader:
+    """Adds their conversations to rows, in one pass through ``trajectories.jsonl``.
+
+    Rows come in the order of that file, or nearly so: conversations of rows that come later are kept in memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read from a file, which need not exist."""
+        self._lines = _readable_trajectories(path)
+        # Conversations that were read before their rows, by problem and repeat.
+        self._waiting: dict[tuple[Any, Any], list[JsonDict]] = {}
+
+    def complete(self, row: Row) -> Row:
+        """Return a row with its conversation, which is empty if there is none."""
+        if row.trajectory:
+            return row
+        self._read_until(row.key)
+        conversation = self._waiting.pop(row.key, [])
+        return Row(row.data | {"trajectory": conversation})
+
+    def _read_until(self, key: tuple[int, int]) -> None:
+        """Read lines until the conversation of a row is known, or the file ends."""
+        while key not in self._waiting:
+            line = next(self._lines, None)
+            if line is None:
+                return
+            line_key = (line.get("problem_idx"), line.get("repeat", 0))
+            self._waiting[line_key] = line.get("trajectory") or []
+
+
 def _readable_trajectories(path: Path) -> Iterator[JsonDict]:
     """Yield the rows of ``trajectories.jsonl`` that can be parsed."""
-    for _, line in lines_from(verified(path)) if path.is_file() else ():
+    if not path.is_file():
+        return
+    for _, line in lines_from(verified(path)):
         row = _parsed(line)
         if row is not None:
             yield row
-
-
-def with_trajectories(rows: Iterator[Row], path: Path) -> Iterator[Row]:
-    """Yield the rows, each with its conversation if ``trajectories.jsonl`` has a readable one."""
-    trajectory_lines = _readable_trajectories(path)
-    waiting = dict[tuple[Any, Any], list[JsonDict]]()
-    for row in rows:
-        if row.trajectory:
-            yield row
-            continue
-        # Both files have the same order, so there is hardly ever more than one waiting conversation.
-        while (
-            row.key not in waiting and (trajectory_line := next(trajectory_lines, None)) is not None
-        ):
-            waiting[trajectory_line.get("problem_idx"), trajectory_line.get("repeat", 0)] = (
-                trajectory_line.get("trajectory") or []
-            )
-        yield Row(row.data | {"trajectory": waiting.pop(row.key, [])})

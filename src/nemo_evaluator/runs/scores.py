@@ -100,7 +100,8 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
     lower = as_number(raw.get("ci_lower"))
     upper = as_number(raw.get("ci_upper"))
     method = raw.get("ci_method")
-    if method is None and (bootstrap_lower := as_number(raw.get("bootstrap_ci_lower"))) is not None:
+    bootstrap_lower = as_number(raw.get("bootstrap_ci_lower"))
+    if method is None and bootstrap_lower is not None:
         # Older bundles lack ci_method: their ci_lower covers only repeat noise, while the bootstrap covers problems.
         lower = bootstrap_lower
         upper = as_number(raw.get("bootstrap_ci_upper"))
@@ -121,29 +122,33 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
 def pick_headline(scores: tuple[Score, ...]) -> Score | None:
     """Return the score that represents the benchmark, or None if there are no scores.
 
-    ``mean_reward`` and ``pass@1`` come first, then any score that is no timing, then those of extra scorers.
+    ``mean_reward`` and ``pass@1`` come first, then any score that is not a timing, then those of extra scorers.
     """
     scores_by_name = {score.name: score for score in scores}
-    preferred = next(
-        (scores_by_name[name] for name in ("mean_reward", "pass@1") if name in scores_by_name), None
-    )
-    candidates = (
-        score
-        for score in scores
-        if not score.name.startswith("scorer:")
-        and not _TIMING.search(re.split(r"[/.]", score.name)[-1])
-    )
-    return (
-        preferred
-        or next(candidates, None)
-        or next((score for score in scores if score.name.startswith("scorer:")), None)
-    )
+    for name in ("mean_reward", "pass@1"):
+        if name in scores_by_name:
+            return scores_by_name[name]
+    extra_scores: list[Score] = []
+    for score in scores:
+        if score.name.startswith("scorer:"):
+            extra_scores.append(score)
+        elif not _is_timing(score.name):
+            return score
+    return extra_scores[0] if extra_scores else None
+
+
+def _is_timing(name: str) -> bool:
+    """Return whether the last part of a score's name is that of a time or of a number of tokens."""
+    last_part = re.split(r"[/.]", name)[-1]
+    return _TIMING.search(last_part) is not None
 
 
 def read_coverage(raw: Any) -> Coverage:
     """Read ``coverage`` of a bundle."""
     fields = as_dict(raw)
-    planned, scored, failed = (as_whole(fields.get(key)) for key in ("planned", "scored", "failed"))
+    planned = as_whole(fields.get("planned"))
+    scored = as_whole(fields.get("scored"))
+    failed = as_whole(fields.get("failed"))
     share = as_number(fields.get("share"))
     if share is None and planned and scored is not None:
         share = scored / planned
@@ -164,19 +169,20 @@ def read_group(name: str, raw: Any) -> GroupScore:
 
 def read_failures(raw: JsonDict) -> tuple[FailureLine, ...]:
     """Read the failure analysis of a bundle, most frequent cause first."""
-    lines = []
+    lines: list[FailureLine] = []
     for cause, entry in as_dict(raw.get("categories")).items():
         fields = as_dict(entry)
-        texts: list[str] = []
-        for example in as_list(fields.get("exemplars")):
-            texts.append(str(as_dict(example).get("error") or ""))
-        share = as_number(fields.get("percentage")) or 0.0
+        examples: list[str] = []
+        for exemplar in as_list(fields.get("exemplars")):
+            message = as_dict(exemplar).get("error")
+            if message:
+                examples.append(str(message))
         lines.append(
             FailureLine(
-                str(cause),
-                as_whole(fields.get("count")) or 0,
-                share,
-                examples=tuple(filter(None, texts)),
+                cause=str(cause),
+                count=as_whole(fields.get("count")) or 0,
+                share=as_number(fields.get("percentage")) or 0.0,
+                examples=tuple(examples),
             )
         )
     return tuple(sorted(lines, key=lambda line: (-line.count, line.cause)))
@@ -185,7 +191,9 @@ def read_failures(raw: JsonDict) -> tuple[FailureLine, ...]:
 def read_runtime(raw: JsonDict) -> Runtime:
     """Read ``runtime`` of a bundle."""
     percentiles = as_dict(raw.get("latency_percentiles_ms"))
-    cost = raw.get("cost")
+    finish_reasons: dict[str, int] = {}
+    for reason, number in as_dict(raw.get("finish_reason_counts")).items():
+        finish_reasons[str(reason)] = as_whole(number) or 0
     return Runtime(
         total_tokens=as_whole(raw.get("total_tokens")),
         prompt_tokens=as_whole(raw.get("total_prompt_tokens")),
@@ -197,12 +205,17 @@ def read_runtime(raw: JsonDict) -> Runtime:
         p99_ms=as_number(percentiles.get("p99")),
         tokens_per_second=as_number(raw.get("tokens_per_second")),
         steps_per_second=as_number(raw.get("steps_per_second")),
-        cost_usd=as_number(
-            raw.get("cost_usd", as_dict(cost).get("total_usd") if isinstance(cost, dict) else cost)
-        ),
+        cost_usd=_cost(raw),
         total_steps=as_whole(raw.get("total_steps")),
-        finish_reasons={
-            str(reason): as_whole(number) or 0
-            for reason, number in as_dict(raw.get("finish_reason_counts")).items()
-        },
+        finish_reasons=finish_reasons,
     )
+
+
+def _cost(raw: JsonDict) -> float | None:
+    """Return the cost, which bundles have stored in three forms."""
+    if "cost_usd" in raw:
+        return as_number(raw["cost_usd"])
+    cost = raw.get("cost")
+    if isinstance(cost, dict):
+        cost = cost.get("total_usd")
+    return as_number(cost)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import files_under, safe_name, stored
+from nemo_evaluator.core.files import files_under, lines_from, safe_name, stored
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
@@ -13,9 +13,11 @@ from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths
 
-_STARTED: Final = "has no bundle: it is still running, or it was ended from outside (`nel eval resume` goes on with it)"
+_STARTED: Final = (
+    "has no bundle: it is still running, or was killed (`nel eval resume` continues it)"
+)
 _WAITING: Final = (
-    "was never started: the run is still busy with an earlier benchmark, or it was ended"
+    "was never started: an earlier benchmark of the run is still running, or the run was killed"
 )
 
 
@@ -92,5 +94,4 @@ def unfinished_answers(task: TaskPaths) -> int:
         return 0
     if bundle is not None and bundle.stopped.get("kind") in (None, "rule"):
         return 0
-    with task.journal.open("rb") as file:
-        return sum(line.startswith(b'{"kind":"answer"') for line in file)
+    return sum(line.startswith(b'{"kind":"answer"') for _, line in lines_from(task.journal))

@@ -43,15 +43,17 @@ class RunFingerprints:
             template: The text of the prompt template, if there is one.
             scorer: The hash of the scorer.
         """
-        named = {"service": service, "solver": solver, "scorer": scorer, "template": template}
-        parts = {name: digest(value) for name, value in named.items()}
-        service_generation = service.get("generation") or {}
-        solver_generation = solver.get("generation") or {}
-        seeded = (
-            service_generation.get("seed") is not None or solver_generation.get("seed") is not None
-        )
+        parts = {
+            "service": digest(service),
+            "solver": digest(solver),
+            "scorer": digest(scorer),
+            "template": digest(template),
+        }
         return cls(
-            digest([service, solver, template]), scorer=parts["scorer"], parts=parts, seeded=seeded
+            answer_base=digest([service, solver, template]),
+            scorer=parts["scorer"],
+            parts=parts,
+            seeded=_has_seed(service) or _has_seed(solver),
         )
 
     def answer(self, problem_hash: str, step: Step) -> str:
@@ -64,9 +66,14 @@ class RunFingerprints:
     def verdict(self, answer_fingerprint: str, seed: SeedResult) -> str:
         """Return the fingerprint of the verdict on an answer."""
         expected_digest = digest([seed.expected_answer, seed.metadata])
-        return digest_text(f"{self.scorer}\x1f{answer_fingerprint}\x1f{expected_digest}")[
-            :VERDICT_DIGITS
-        ]
+        fingerprint = digest_text(f"{self.scorer}\x1f{answer_fingerprint}\x1f{expected_digest}")
+        return fingerprint[:VERDICT_DIGITS]
+
+
+def _has_seed(settings: JsonDict) -> bool:
+    """Return whether the generation settings have a sampling seed."""
+    generation = settings.get("generation") or {}
+    return generation.get("seed") is not None
 
 
 def problem_hash(seed: SeedResult) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -31,6 +33,8 @@ else:
     # Reading a journal needs no event loop.
     asyncio = Lazy("asyncio")
 
+# The permissions of a file until those of the journal are set.
+_PRIVATE: Final = 0o600
 _SYNC_EVERY: Final = 0.5
 _CHUNK: Final = 1 << 20
 # Usually enough for an answer and its outcome, which mostly follow each other.
@@ -162,11 +166,10 @@ class Journal:
         end = block.find(b"\n", offset - block_start) + 1
         if end:
             record = open_line(block[offset - block_start : end])
-        else:
-            record = None
-        if record is None:
-            return read_record(self._fd, offset)
-        return record
+            if record is not None:
+                return record
+        # The line is longer than the block, or damaged.
+        return read_record(self._fd, offset)
 
     def scan(
         self, damaged: Callable[[Damage], None] | None = None
@@ -180,16 +183,23 @@ class Journal:
         yield from scan_records(self.path, damaged)
 
     def set_damage_aside(self, damage: Sequence[Damage]) -> None:
-        """Move damaged lines from the journal to ``journal.damaged.jsonl``."""
+        """Move damaged lines from the journal to ``journal.damaged.jsonl``, with the permissions of the journal."""
         damaged_numbers = {entry.line for entry in damage}
         repaired = self.path.with_name(f".{self.path.name}.repaired")
+        permissions = stat.S_IMODE(os.fstat(self._fd).st_mode)
+        opener = partial(os.open, mode=_PRIVATE)
         with (
             self.path.open("rb") as journal_file,
-            repaired.open("wb") as good_file,
-            damaged_lines(self.path).open("ab") as damaged_file,
+            open(repaired, "wb", opener=opener) as good_file,
+            open(damaged_lines(self.path), "ab", opener=opener) as damaged_file,
         ):
+            os.fchmod(good_file.fileno(), permissions)
+            os.fchmod(damaged_file.fileno(), permissions)
             for number, line in enumerate(journal_file, 1):
-                (damaged_file if number in damaged_numbers else good_file).write(line)
+                if number in damaged_numbers:
+                    damaged_file.write(line)
+                else:
+                    good_file.write(line)
             good_file.flush()
             os.fsync(good_file.fileno())
         repaired.replace(self.path)
@@ -230,12 +240,9 @@ class Journal:
         self._sync_handle = None
         if self._fd < 0 or self._loop is None:
             return
+        work = None if self.listener is None else self.listener.batch()
         try:
             # A duplicate descriptor, so that closing the journal meanwhile cannot hand the number to another file.
-            if self.listener is not None:
-                work = self.listener.batch()
-            else:
-                work = None
             self._loop.run_in_executor(None, _sync, os.dup(self._fd), work)
         except OSError as error:  # No descriptor is left; the next request reports it.
             self._broken(error)
@@ -273,8 +280,9 @@ def _repair(fd: int) -> int:
         start = max(0, end - _CHUNK)
         newline = os.pread(fd, end - start, start).rfind(b"\n")
         if newline >= 0:
-            os.ftruncate(fd, start + newline + 1)
-            return size - (start + newline + 1)
+            whole_lines = start + newline + 1
+            os.ftruncate(fd, whole_lines)
+            return size - whole_lines
         end = start
     os.ftruncate(fd, 0)
     return size

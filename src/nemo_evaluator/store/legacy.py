@@ -59,16 +59,17 @@ def convert_legacy(root: Path) -> list[Path]:
 def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
     """Write the bundle of one harness result; returns its path."""
     document = _read(path)
+    settings: JsonDict = {}
     if (task.root / "run_config.yaml").is_file():
         settings = _read(task.root / "run_config.yaml")
-    else:
-        settings = {}
     config = as_dict(settings.get("config")) or as_dict(document.get("config"))
     target = as_dict(settings.get("target")) or as_dict(document.get("target"))
-    name = str(config.get("type") or settings.get("image") or task.root.name).rsplit("/", 1)[-1]
+    full_name = str(config.get("type") or settings.get("image") or task.root.name)
+    name = full_name.rsplit("/", 1)[-1]
     extra = as_dict(as_dict(config.get("params")).get("extra"))
     finished = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     scores = dict(_scores(document.get("results", document), ()))
+    sample_counts = [score.pop("count", 0) for score in scores.values()]
     bundle_path = task.bundle(name, finished)
     bundle: JsonDict = {
         "run_id": bundle_path.stem,
@@ -81,7 +82,7 @@ def _write_bundle(task: TaskPaths, path: Path, rows: int) -> Path:
         },
         "benchmark": {
             "name": f"container/{name}",
-            "samples": max((score.pop("count", 0) for score in scores.values()), default=0),
+            "samples": max(sample_counts, default=0),
             "repeats": int(extra.get("num_repeats") or 1),
             "scores": scores,
         },
@@ -126,15 +127,18 @@ def _fill_rows(task: TaskPaths, results: Path) -> int:
 
 def _row(raw: JsonDict, problem: int, repeat: int) -> JsonDict:
     """Convert one row of a harness to a row of results.jsonl."""
-    reward = next(
-        (float(raw[name]) for name in _REWARDS if isinstance(raw.get(name), int | float)), None
-    )
+    reward: float | None = None
+    for name in _REWARDS:
+        if isinstance(raw.get(name), int | float):
+            reward = float(raw[name])
+            break
     row: JsonDict = {"problem_idx": problem, "repeat": repeat, "reward": reward}
     row["status"] = "scored" if reward is not None else "failed"
     if reward is None:
         row["failure"] = {"cause": "scorer", "message": "the harness gave this row no score"}
     for field, names in _FIELDS.items():
-        row[field] = next((raw[name] for name in names if raw.get(name) is not None), None)
+        values = [raw[name] for name in names if raw.get(name) is not None]
+        row[field] = values[0] if values else None
     return row
 
 

@@ -9,6 +9,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import (
     JsonDict,
     Message,
+    ModelResponse,
     Outcome,
     Scored,
     SeedResult,
@@ -48,29 +49,10 @@ def answer_record(
         "fp": fingerprint,
         "at": int(time.time() * 1000) / 1000,
     }
-    _add_asked(record, seed, answer, problem=problem)
+    _add_question(record, seed, answer, problem=problem)
     record["response"] = answer.response
-    reply = answer.model_response
-    if reply is not None:
-        if reply.content != answer.response:
-            record["content"] = reply.content
-        prompt = reply.prompt_tokens
-        completion = reply.completion_tokens
-        record["model"] = reply.model
-        record["finish_reason"] = reply.finish_reason
-        record["prompt_tokens"] = prompt
-        record["completion_tokens"] = completion
-        record["latency_ms"] = round(reply.latency_ms, 2)
-        # Values that follow from others are left out, because a run has many rows.
-        if reply.total_tokens != (prompt or 0) + (completion or 0):
-            record["total_tokens"] = reply.total_tokens
-        if reply.attempts != 1:
-            record["attempts"] = reply.attempts
-        optional = _optional(reply)
-        if any(optional):
-            for key, value in zip(_OPTIONAL_REPLY, optional, strict=True):
-                if value:
-                    record[key] = value
+    if answer.model_response is not None:
+        _add_reply(record, answer.model_response, response=answer.response)
     if answer.trajectory:
         record["trajectory"] = answer.trajectory
     if answer.reward is not None:
@@ -93,7 +75,37 @@ _OPTIONAL_REPLY: Final = (
     "cost_usd",
     "from_cache",
 )
-_optional: Final = attrgetter(*_OPTIONAL_REPLY)
+_optional_values: Final = attrgetter(*_OPTIONAL_REPLY)
+
+
+def _add_reply(record: JsonDict, reply: ModelResponse, *, response: str) -> None:
+    """Add the model's reply to a record.
+
+    Values that follow from others are left out, because a run has many rows.
+
+    Args:
+        record: The record of an answer.
+        reply: The reply.
+        response: The solver's answer, which is mostly the text of the reply.
+    """
+    if reply.content != response:
+        record["content"] = reply.content
+    prompt_tokens = reply.prompt_tokens
+    completion_tokens = reply.completion_tokens
+    record["model"] = reply.model
+    record["finish_reason"] = reply.finish_reason
+    record["prompt_tokens"] = prompt_tokens
+    record["completion_tokens"] = completion_tokens
+    record["latency_ms"] = round(reply.latency_ms, 2)
+    if reply.total_tokens != (prompt_tokens or 0) + (completion_tokens or 0):
+        record["total_tokens"] = reply.total_tokens
+    if reply.attempts != 1:
+        record["attempts"] = reply.attempts
+    values = _optional_values(reply)
+    if any(values):
+        for name, value in zip(_OPTIONAL_REPLY, values, strict=True):
+            if value:
+                record[name] = value
 
 
 def outcome_record(
@@ -149,7 +161,7 @@ def extracted_of(outcome: JsonDict) -> object:
 def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
     """Add the question to the record of an outcome without an answer, so that its row is complete."""
     record["at"] = round(time.time(), 3)
-    _add_asked(record, seed, None, problem=problem)
+    _add_question(record, seed, None, problem=problem)
     return record
 
 
@@ -165,71 +177,63 @@ def total_tokens(answer: JsonDict) -> int:
     return (answer.get("prompt_tokens") or 0) + (answer.get("completion_tokens") or 0)
 
 
-def _add_asked(asked: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str) -> None:
+def _add_question(
+    record: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str
+) -> None:
     """Add the question to a record: the messages or prompt that were sent, the expected answer and the metadata."""
-    if answer and answer.model_response:
+    record["problem_hash"] = problem
+    messages = seed.messages
+    prompt: Any = seed.prompt
+    if answer and answer.model_response and answer.model_response.request_body:
+        # What was sent can differ from what the benchmark gave.
         body = answer.model_response.request_body
-    else:
-        body = None
-    asked["problem_hash"] = problem
-    if body:
-        messages: Any = body.get("messages")
-    else:
-        messages = seed.messages
+        messages = body.get("messages")
+        prompt = body.get("prompt", seed.prompt)
     if messages is not None:
-        if seed.images:
-            asked["messages"] = _without_image_data(messages)
-        else:
-            asked["messages"] = messages
+        record["messages"] = _without_image_data(messages) if seed.images else messages
         if last_user_text(messages) != seed.prompt:
-            asked["prompt"] = seed.prompt
+            record["prompt"] = seed.prompt
     else:
-        if body:
-            sent_prompt: Any | str = body.get("prompt", seed.prompt)
-        else:
-            sent_prompt = seed.prompt
-        if isinstance(sent_prompt, str):
-            asked["prompt"] = sent_prompt
-        else:
-            asked["prompt"] = seed.prompt
-    asked["expected_answer"] = seed.expected_answer
-    asked["metadata"] = seed.stored_metadata()
+        record["prompt"] = prompt if isinstance(prompt, str) else seed.prompt
+    record["expected_answer"] = seed.expected_answer
+    record["metadata"] = seed.stored_metadata()
 
 
 def last_user_text(messages: list[Message]) -> str:
     """Return the text of the last user message."""
     for message in reversed(messages):
-        if message.get("role") == "user":
-            content = message.get("content")
-            if isinstance(content, str):
-                return content
-            if isinstance(content, list):
-                return "\n".join(
-                    part.get("text", "") for part in content if part.get("type") == "text"
-                )
+        if message.get("role") != "user":
+            continue
+        content = message.get("content")
+        if isinstance(content, str):
+            return content
+        if isinstance(content, list):
+            texts = [part.get("text", "") for part in content if part.get("type") == "text"]
+            return "\n".join(texts)
     return ""
 
 
 def _without_image_data(messages: list[Message]) -> list[Message]:
     """Replace long inline image data in messages by its digest, so that records stay small."""
-
-    def slim(part: JsonDict) -> JsonDict:
-        """Return a part of a message, with long image data replaced by its digest."""
-        image = part.get("image_url")
-        if isinstance(image, dict) and len(str(image.get("url", ""))) > _INLINE_DATA:
-            url = str(image["url"])
-            kind = url.partition(",")[0]
-            return part | {
-                "image_url": image
-                | {"url": f"{kind},sha256:{hashlib.sha256(url.encode()).hexdigest()}"}
-            }
-        return part
-
-    slim_messages: list[dict[str, Any]] = []
+    short_messages: list[Message] = []
     for message in messages:
-        slim_messages.append(
-            message | {"content": [slim(part) for part in content]}
-            if isinstance(content := message.get("content"), list)
-            else message
-        )
-    return slim_messages
+        content = message.get("content")
+        if isinstance(content, list):
+            short_parts = [_with_short_image(part) for part in content]
+            short_messages.append(message | {"content": short_parts})
+        else:
+            short_messages.append(message)
+    return short_messages
+
+
+def _with_short_image(part: JsonDict) -> JsonDict:
+    """Return a part of a message, with long image data replaced by its digest."""
+    image = part.get("image_url")
+    if not isinstance(image, dict):
+        return part
+    url = str(image.get("url", ""))
+    if len(url) <= _INLINE_DATA:
+        return part
+    media_type = url.partition(",")[0]
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    return part | {"image_url": image | {"url": f"{media_type},sha256:{digest}"}}

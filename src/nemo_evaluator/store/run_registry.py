@@ -207,6 +207,11 @@ def find_run(which: str | None = None, output_dir: str | Path | None = None) -> 
     run = run_in(folder)
     if run is not None:
         return run
+    if (folder / FILE).is_file():
+        raise UsageError(
+            f"{folder / FILE} is damaged: it does not describe a run",
+            hint="the results are not affected; `nel eval resume` writes it again",
+        )
     if which is None or output_dir is not None or folder.is_dir():
         raise UsageError(
             f"no run was started in {folder}",

@@ -18,7 +18,7 @@ from zlib import crc32
 import orjson
 
 from nemo_evaluator.core.errors import NelError
-from nemo_evaluator.core.files import dumps, lines_from, scrub_json
+from nemo_evaluator.core.files import dumps, files_under, lines_from, scrub_json
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass
 
@@ -44,11 +44,10 @@ class Damage:
 
     def __str__(self) -> str:
         """Describe where the damage is."""
-        if self.step:
-            sample = f" (problem {self.step.problem_idx}, repeat {self.step.repeat})"
-        else:
-            sample = ""
-        return f"{self.path}, line {self.line}: damaged {self.kind}{sample}"
+        place = f"{self.path}, line {self.line}: damaged {self.kind}"
+        if self.step is None:
+            return place
+        return f"{place} (problem {self.step.problem_idx}, repeat {self.step.repeat})"
 
 
 def seal(record: JsonDict) -> tuple[bytes, str]:
@@ -87,16 +86,35 @@ def scan_records(
     """
     seen_checksum = False
     for number, (offset, line) in enumerate(lines_from(path), 1):
-        if line.endswith(b"\n"):
-            if not seen_checksum or is_sealed(line):
-                record = open_line(line)
-            else:
-                record = None
-            if record is not None:
-                seen_checksum = seen_checksum or "crc" in record
-                yield offset, record
-            elif damaged is not None:
-                damaged(_damage(path, number, line))
+        if not line.endswith(b"\n"):
+            continue
+        record = None
+        if not seen_checksum or is_sealed(line):
+            record = open_line(line)
+        if record is not None:
+            seen_checksum = seen_checksum or "crc" in record
+            yield offset, record
+        elif damaged is not None:
+            damaged(_damage(path, number, line))
+
+
+def damaged_records(path: Path) -> Iterator[Damage]:
+    """Yield the damaged lines of a journal, by their checksums alone: no line is parsed."""
+    seen_checksum = False
+    for number, (_, line) in enumerate(lines_from(path), 1):
+        if not line.endswith(b"\n"):
+            continue
+        sealed = is_sealed(line)
+        seen_checksum = seen_checksum or sealed
+        is_intact = sealed and line[-11:-3] == b"%08x" % crc32(line[:-_TAIL])
+        if seen_checksum and not is_intact:
+            yield _damage(path, number, line)
+
+
+def damage_below(folder: Path) -> Iterator[Damage]:
+    """Yield the damaged lines of every journal at or under a folder."""
+    for journal in files_under(folder, "journal.jsonl"):
+        yield from damaged_records(journal)
 
 
 def read_record(fd: int, offset: int) -> JsonDict:

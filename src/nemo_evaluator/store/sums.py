@@ -12,6 +12,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import file_sha256, files_under, read_regular, write_atomic
+from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.store.layout import PREVIOUS
 
 FILE: Final = "SHA256SUMS"
@@ -23,8 +24,18 @@ MEND: Final = (
 MARK: Final = "checksums"
 _DIFFERS: Final = f"does not match {FILE}: it is damaged, or was changed by hand"
 _LINE: Final = re.compile(r"([0-9a-f]{64})  (\S.*)")
-# Digests by path, with the modification time and size of the file they belong to.
-_digests: dict[Path, tuple[int, int, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _ComputedSum:
+    """The digest of a file, and the modification time and size that the file had."""
+
+    modified: int
+    size: int
+    digest: str
+
+
+_computed_sums: dict[Path, _ComputedSum] = {}
 
 
 def record_sums(
@@ -37,11 +48,14 @@ def record_sums(
         files: The files; missing ones are skipped.
         known: Digests that were computed while the files were written.
     """
-    known = known or {}
-    sums = {name: digest for name, digest in _read(folder).items() if (folder / name).is_file()}
+    computed_digests = known or {}
+    sums: dict[str, str] = {}
+    for name, digest in _read(folder).items():
+        if (folder / name).is_file():
+            sums[name] = digest
     for path in files:
         if path.is_file():
-            sums[path.name] = known.get(path) or file_sum(path)
+            sums[path.name] = computed_digests.get(path) or file_sum(path)
     lines = [f"{digest}  {name}\n" for name, digest in sorted(sums.items())]
     write_atomic(folder / FILE, "".join(lines))
 
@@ -60,13 +74,13 @@ def altered(path: Path) -> bool:
 
 def untouched(folder: Path) -> frozenset[Path]:
     """Return the recorded files of a folder if all of them exist and are unchanged, otherwise an empty set."""
-    recorded = {folder / name: digest for name, digest in _read(folder).items()}
-    unchanged = all(
-        path.is_file() and file_sum(path) == digest for path, digest in recorded.items()
-    )
-    if unchanged:
-        return frozenset(recorded)
-    return frozenset()
+    paths: list[Path] = []
+    for name, digest in _read(folder).items():
+        path = folder / name
+        if not path.is_file() or file_sum(path) != digest:
+            return frozenset()
+        paths.append(path)
+    return frozenset(paths)
 
 
 def verified(path: Path) -> Path:
@@ -92,7 +106,11 @@ def damaged_files(root: Path) -> list[str]:
     for sums_file in files_under(root, FILE):
         if PREVIOUS in sums_file.relative_to(root).parts:
             continue
-        text = sums_file.read_bytes().decode("utf-8", "replace")
+        try:
+            text = read_regular(sums_file).decode("utf-8", "replace")
+        except OSError as error:
+            damage.append(f"{sums_file} cannot be read: {error.strerror}")
+            continue
         for line in text.splitlines():
             if not _LINE.fullmatch(line):
                 damage.append(f"{sums_file} is damaged: {line[:80]!r}")
@@ -122,9 +140,8 @@ def _read(folder: Path) -> dict[str, str]:
 def file_sum(path: Path) -> str:
     """Return the digest of a file; computed again only after the file has changed."""
     state = path.stat()
-    version = (state.st_mtime_ns, state.st_size)
-    entry = _digests.get(path)
-    if entry is None or entry[:2] != version:
-        entry = (*version, file_sha256(path))
-        _digests[path] = entry
-    return entry[2]
+    computed = _computed_sums.get(path)
+    if computed is None or computed.modified != state.st_mtime_ns or computed.size != state.st_size:
+        computed = _ComputedSum(state.st_mtime_ns, state.st_size, file_sha256(path))
+        _computed_sums[path] = computed
+    return computed.digest

@@ -114,18 +114,7 @@ def trajectory_row(
     if result["failure"]:
         row["failure"] = result["failure"]
     if answer and "finish_reason" in answer:
-        row["model"] = {
-            "content": content_of(answer),
-            "model": answer.get("model", ""),
-            "finish_reason": answer["finish_reason"],
-            "tokens": {
-                "prompt": result["prompt_tokens"],
-                "completion": result["completion_tokens"],
-                "total": result["tokens"],
-                "reasoning": answer.get("reasoning_tokens"),
-            },
-            "latency_ms": answer.get("latency_ms"),
-        }
+        row["model"] = _reply(answer, result)
     if answer and answer.get("error"):
         row["model_error"] = answer["error"]
     if trajectory:
@@ -133,9 +122,28 @@ def trajectory_row(
     return row
 
 
+def _reply(answer: JsonDict, result: JsonDict) -> JsonDict:
+    """Return the model's reply as rows of trajectories.jsonl have it."""
+    tokens = {
+        "prompt": result["prompt_tokens"],
+        "completion": result["completion_tokens"],
+        "total": result["tokens"],
+        "reasoning": answer.get("reasoning_tokens"),
+    }
+    return {
+        "content": content_of(answer),
+        "model": answer.get("model", ""),
+        "finish_reason": answer["finish_reason"],
+        "tokens": tokens,
+        "latency_ms": answer.get("latency_ms"),
+    }
+
+
 def content_of(answer: JsonDict) -> str:
     """Return the model's text, which can differ from the answer."""
-    return str(answer["content"] if "content" in answer else answer.get("response", ""))
+    if "content" in answer:
+        return str(answer["content"])
+    return str(answer.get("response", ""))
 
 
 def scorer_rewards(details: JsonDict) -> dict[str, Any]:
