@@ -12,15 +12,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from nemo_evaluator.statistics.corrected_score import corrected_difference, corrected_mean
 from nemo_evaluator.statistics.judge_agreement import agreement
-from nemo_evaluator.statistics.ppi import (
-    Labelled,
-    corrected_difference,
-    corrected_mean,
-    expected_half_width,
-    ppi_mean,
-    rogan_gladen,
-)
+from nemo_evaluator.statistics.judge_error import expected_half_width, rogan_gladen
+from nemo_evaluator.statistics.ppi import Labelled, ppi_mean
 
 Z = 1.959963984540054
 

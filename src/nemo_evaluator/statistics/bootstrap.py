@@ -41,14 +41,20 @@ def bootstrap_ci(
     if len(data) < 2:
         return unbounded
     means, _ = resampled(data, n_bootstrap, seed)
-    lower, upper = np.quantile(means, [(1 - ci_level) / 2, (1 + ci_level) / 2])
-    return replace(unbounded, lower=float(lower), upper=float(upper))
+    lower, upper = _central_quantiles(means, ci_level)
+    return replace(unbounded, lower=lower, upper=upper)
 
 
 def _unbounded(data: Floats, method: str) -> Interval:
     """The mean of ``data`` without bounds."""
     mean = float(data.mean()) if len(data) else math.nan
     return Interval(mean, None, None, method=method, n=len(data))
+
+
+def _central_quantiles(values: Floats, confidence: float) -> tuple[float, float]:
+    """The bounds of the central part of some values."""
+    lower, upper = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(lower), float(upper)
 
 
 def resampled(data: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Floats, Floats]:
@@ -179,5 +185,5 @@ def studentised_interval(
     t_star = (means[spread] - mean) / errors[spread]
     if not len(t_star):
         return unbounded
-    low, high = np.quantile(t_star, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return replace(unbounded, lower=mean - float(high) * error, upper=mean - float(low) * error)
+    low, high = _central_quantiles(t_star, confidence)
+    return replace(unbounded, lower=mean - high * error, upper=mean - low * error)

@@ -32,6 +32,37 @@ class Centred:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Evidence about a mean of which some values are unknown: it is between the means of two completions.
+
+    Attributes:
+        low: The evidence when each unknown value is the one that lowers the mean most.
+        high: The evidence when each is the one that raises it most.
+    """
+
+    low: Centred
+    high: Centred
+
+    def at(self, bound: float) -> float:
+        """How many standard errors the data lie above ``bound``, whatever the unknown values are.
+
+        Returns:
+            A negative number if they lie below it in any case, and 0 if that depends on the unknown values.
+        """
+        above = self.low.at(bound)
+        below = self.high.at(bound)
+        if above > 0:
+            return above
+        return min(below, 0.0)
+
+    def bounds(self, quantile: float) -> tuple[float, float]:
+        """The lower bound of the lowest completion and the upper bound of the highest one."""
+        lower, _ = self.low.bounds(quantile)
+        _, upper = self.high.bounds(quantile)
+        return lower, upper
+
+
+@dataclass(frozen=True, slots=True)
 class Flips:
     """Evidence from problems that flip: Tango's score (1998) or the signed root of the likelihood ratio, whichever is
     weaker.
@@ -142,7 +173,7 @@ class Difference:
     """
 
     value: float
-    evidence: Centred | Flips | None
+    evidence: Centred | Span | Flips | None
     df: float | None
     method: str
     n: int

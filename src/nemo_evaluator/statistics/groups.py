@@ -65,9 +65,9 @@ def by_problem(problem: Ints, reward: Floats) -> Problems:
     if rows != len(reward):
         raise ValueError(f"{rows} problem ids for {len(reward)} rewards")
     if rows and bool((problem[1:] > problem[:-1]).all()):
-        ones = np.broadcast_to(np.int64(1), rows)
+        answers_per_problem = np.broadcast_to(np.int64(1), rows)
         row_numbers = np.arange(rows, dtype=np.int32)
-        return Problems(problem, ones, reward, first=row_numbers, single=True)
+        return Problems(problem, answers_per_problem, reward, first=row_numbers, single=True)
     if rows and bool((problem[1:] >= problem[:-1]).all()):
         starts = np.flatnonzero(np.r_[True, problem[1:] != problem[:-1]])
         counts = np.diff(np.r_[starts, rows])

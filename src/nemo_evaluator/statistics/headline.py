@@ -59,9 +59,10 @@ def headline_scores(
         lower, upper = np.quantile(bootstrap_means, [0.025, 0.975])
         scores["pass@1"]["bootstrap_ci_lower"] = _round(float(lower))
         scores["pass@1"]["bootstrap_ci_upper"] = _round(float(upper))
-    ks = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
-        for k in ks:
+        for k in useful_ks(max(repeats, 1)):
+            if k == 1:
+                continue
             interval, _ = pass_intervals(
                 problems, k, every=every, clusters=problem_clusters, spending=spending
             )
@@ -203,6 +204,7 @@ def _mean_interval(
 
 
 def _round(value: float | None) -> float | None:
+    """Return a number as bundles store it; None for an unknown one."""
     if value is None or math.isnan(value):
         return None
     return round(value, 6)
@@ -232,14 +234,15 @@ def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
 
 def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:
     """``category_scores`` for result rows in the form of dicts; without ``metadata.category`` a row is ``unknown``."""
-    scored = [row for row in rows if row.get("reward") is not None]
     labels: list[str] = []
     problems: list[int] = []
     rewards: list[float] = []
-    for position, row in enumerate(scored):
+    for row in rows:
+        if row.get("reward") is None:
+            continue
         metadata = row.get("metadata") or {}
         labels.append(str(metadata.get("category", "unknown")))
-        problems.append(int(row.get("problem_idx", position)))
+        problems.append(int(row.get("problem_idx", len(problems))))
         rewards.append(float(row["reward"]))
     names = sorted(set(labels))
     code_of = {name: code for code, name in enumerate(names)}

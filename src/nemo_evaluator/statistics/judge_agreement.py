@@ -66,10 +66,11 @@ def agreement(data: Labelled) -> Agreement:
     human_rate = float(weights[human_pass].sum())
     judge_rate = float(weights[judge_pass].sum())
     kappa_chance = human_rate * judge_rate + (1 - human_rate) * (1 - judge_rate)
-    kappa = (observed - kappa_chance) / (1 - kappa_chance) if kappa_chance < 1 else None
+    kappa: float | None = None
+    if kappa_chance < 1:
+        kappa = _beyond_chance(observed, kappa_chance)
     mean_rate = (human_rate + judge_rate) / 2
-    ac1_chance = 2 * mean_rate * (1 - mean_rate)
-    ac1 = (observed - ac1_chance) / (1 - ac1_chance)
+    ac1 = _beyond_chance(observed, 2 * mean_rate * (1 - mean_rate))
     return Agreement(
         both_right=int((human_pass & judge_pass).sum()),
         judge_only=int((~human_pass & judge_pass).sum()),
@@ -83,6 +84,11 @@ def agreement(data: Labelled) -> Agreement:
         bias=float(weights @ (judge - human)),
         correlation=_correlation(human, judge, weights),
     )
+
+
+def _beyond_chance(observed: float, chance: float) -> float:
+    """The observed agreement beyond that of chance, as a share of the largest possible one."""
+    return (observed - chance) / (1 - chance)
 
 
 def _correlation(human: Floats, judge: Floats, weights: Floats) -> float | None:

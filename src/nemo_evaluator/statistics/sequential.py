@@ -126,9 +126,11 @@ class MeanSequence:
         needed_wealth = math.log(2 / (1 - confidence))
 
         def proved_above(mean: float) -> bool:
+            """Whether the data prove that the true mean is above ``mean``."""
             return self._wealth_above(mean) >= needed_wealth
 
         def proved_below(mean: float) -> bool:
+            """Whether the data prove that the true mean is below ``mean``."""
             return self._wealth_below(mean) >= needed_wealth
 
         # No bet wins against the observed mean, so the bounds lie on either side of it.
@@ -142,9 +144,11 @@ class MeanSequence:
         return Interval(self.mean, lower, upper, method="betting", n=n)
 
     def _wealth_above(self, m: float) -> float:
+        """Log of the capital after betting that the mean is above ``m``."""
         return _log_wealth(self._floor, _GRID, m)
 
     def _wealth_below(self, m: float) -> float:
+        """Log of the capital after betting that the mean is below ``m``."""
         return _log_wealth(self._ceil, 1 - _GRID, 1 - m)
 
 

@@ -122,6 +122,7 @@ class StopRule:
         return self.reason
 
     def _add_problem(self, problem: str, scored: list[float], *, answers: int) -> None:
+        """Add a finished problem to the score, and to the difference if the baseline has it."""
         total = sum(scored)
         failed = answers - len(scored)
         low = total / answers
@@ -156,6 +157,7 @@ class StopRule:
         return self._verdict(not_worse=False, worse=self._difference.below(limit))
 
     def _verdict(self, *, not_worse: bool, worse: bool) -> str | None:
+        """The decision as a sentence, if one of the two is proved."""
         if self.baseline is None or not (not_worse or worse):
             return None
         comparison = "not worse" if not_worse else "worse"
@@ -259,6 +261,7 @@ def _problems_for_width(width: float, confidence: float) -> int | None:
 
 
 def _bounds(interval: Interval) -> JsonDict:
+    """An interval as the bundle's entry has it."""
     return {
         "value": None if math.isnan(interval.value) else round(interval.value, 6),
         "ci_lower": interval.lower,
