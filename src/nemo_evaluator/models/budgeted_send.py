@@ -127,8 +127,8 @@ def _settle_reply(
     usd = tokens_cost(price, prompt, completion, cached=usage.cached) if price is not None else None
     _settle(
         reservations,
-        usd=(usd or 0.0) * reply.price_share,
-        tokens=(prompt or 0) + (completion or 0),
+        usd=(usd or 0.0) * reply.price_share * reply.payments,
+        tokens=((prompt or 0) + (completion or 0)) * reply.payments,
         requests=reply.attempts,
     )
 

@@ -280,7 +280,9 @@ class Client:
             if reply.from_cache:
                 response.cost_usd = 0.0
             else:
-                response.cost_usd = cost_of(response, self._price, reply.price_share)
+                response.cost_usd = cost_of(
+                    response, self._price, reply.price_share * reply.payments
+                )
         return response
 
 

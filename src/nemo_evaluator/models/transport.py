@@ -41,6 +41,8 @@ class TransportStats:
     """Counts of one endpoint's traffic; a retried request counts once per attempt."""
 
     failures: int = 0
+    # Answers of batches that were paid for and could not be read.
+    lost_answers: int = 0
     rate_limited: int = 0
     replies: int = 0
     requests: int = 0

@@ -164,6 +164,7 @@ class ModelReply:
         sent: The body that was sent.
         from_cache: The reply comes from the answer cache.
         price_share: The share of the price that is paid: less than 1 in a batch.
+        lost_answers: How many answers to the request were paid for and could not be read, before this one.
     """
 
     status: int
@@ -179,11 +180,17 @@ class ModelReply:
     sent: JsonDict | None = None
     from_cache: bool = False
     price_share: float = 1.0
+    lost_answers: int = 0
 
     @property
     def ok(self) -> bool:
         """True for a status under 400."""
         return self.status < 400
+
+    @property
+    def payments(self) -> int:
+        """How many answers were paid for; nel assumes that a lost one cost as much as this one."""
+        return 1 + self.lost_answers
 
 
 Send: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply]]

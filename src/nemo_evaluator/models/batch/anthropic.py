@@ -12,11 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar, Final
 
-import orjson
-
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.models.batch.ledger import MARK, Wave
+from nemo_evaluator.models.batch.ledger import MARK, Wave, custom_id_of
 from nemo_evaluator.models.batch.messages import chat_of_message, to_messages
 from nemo_evaluator.models.batch.vendor import SKEW, Result, Standing, Vendor, checked_id
 from nemo_evaluator.models.types import ModelRequest
@@ -81,17 +79,16 @@ class Anthropic(Vendor):
         return None if may_be_running else ""
 
     async def _named(self, batch: str, mark: str) -> bool:
-        """Whether the first result of a batch has an id that begins with ``mark``."""
+        """Whether the first result of a batch that can be read has an id that begins with ``mark``."""
         start = b""
         async with aclosing(self.download([f"{_PATH}/{batch}/results"])) as parts:
             async for part in parts:
-                start += part
-                if b"\n" in part:
-                    break
-        line = start.partition(b"\n")[0]
-        if not line:
-            return False
-        return str(orjson.loads(line)["custom_id"]).startswith(mark)
+                *lines, start = (start + part).split(b"\n")
+                for line in lines:
+                    custom_id = custom_id_of(line)
+                    if custom_id is not None:
+                        return custom_id.startswith(mark)
+        return False
 
     async def look(self, batch: str) -> Standing:
         """Fetch the state of a batch."""
@@ -112,11 +109,15 @@ class Anthropic(Vendor):
         """Cancel a batch; requests that are being answered may still finish."""
         await self.call("POST", f"{_PATH}/{checked_id(batch)}/cancel")
 
-    def result(self, row: JsonDict) -> Result:
+    def parse(self, row: JsonDict) -> Result:
         """Parse the result of a line: succeeded, errored, canceled or expired."""
         result = row["result"]
         if result["type"] == "succeeded":
-            return Result(200, chat_of_message(result["message"]))
+            message = result["message"]
+            # A message may have no text, but it always has a list of blocks.
+            if not isinstance(message["content"], list):
+                raise TypeError("the content of the message is not a list")
+            return Result(200, chat_of_message(message))
         if result["type"] != "errored":
             return Result(why=result["type"])
         error = result["error"].get("error") or result["error"]

@@ -37,6 +37,8 @@ _LINGER: Final = 600.0
 _SOONEST: Final = 0.1
 _LATEST: Final = 60.0
 _SHARE_OF_AGE: Final = 20.0
+# How often the results of a batch are downloaded before nel pays for the missing ones again.
+_DOWNLOADS: Final = 3
 # So many results are handed out before other tasks run.
 _TURN: Final = 100
 TOO_MANY_TOKENS: Final = "token_limit_exceeded"
@@ -49,6 +51,7 @@ class Desk:
 
     Attributes:
         spent: Ids whose result of an earlier session was not an answer.
+        lost: Those of them whose answer was paid for and could not be read.
     """
 
     def __init__(self, vendor: Vendor, settings: BatchSettings, path: str) -> None:
@@ -70,6 +73,7 @@ class Desk:
         self._batch_of: dict[str, Wave] = {}
         self._waiting: dict[str, asyncio.Future[Result]] = {}
         self.spent: set[str] = set()
+        self.lost: set[str] = set()
         # Requests that are not in a batch yet, and their size in bytes.
         self._pending: deque[tuple[str, bytes]] = deque()
         self._size = 0
@@ -139,11 +143,13 @@ class Desk:
         """Continue a batch of an earlier session: keep its results, or follow it to its end."""
         if wave.state is State.COLLECTED:
             for custom_id in wave.ids:
-                row = self._ledger.line(wave, custom_id)
-                if row is not None and self._vendor.result(row).ok:
+                result = self._result_line(wave, custom_id)
+                if result.ok:
                     self._batch_of[custom_id] = wave
-                else:
-                    self.spent.add(custom_id)
+                    continue
+                self.spent.add(custom_id)
+                if result.lost:
+                    self.lost.add(custom_id)
         elif wave.state.open:
             self._batch_of.update(dict.fromkeys(wave.ids, wave))
             self._start(wave, self._follow(wave))
@@ -252,7 +258,7 @@ class Desk:
             return
         try:
             standing = await self._ended_standing(wave)
-            await self._steady(self._collect, wave, standing)
+            await self._collect(wave, standing)
         except NotFoundError:
             if not wave.changed:
                 raise
@@ -300,7 +306,45 @@ class Desk:
         return error
 
     async def _collect(self, wave: Wave, standing: Standing) -> None:
-        await self._ledger.keep(wave, self._vendor.download(standing.sources), standing.end)
+        """Store the results of a batch that has ended.
+
+        An incomplete download is repeated: that costs nothing, while a missing answer has to be paid for again.
+
+        Raises:
+            TransportError: None of the results could be read.
+        """
+        expected = min(standing.done or 0, len(wave.ids))
+        for download in range(_DOWNLOADS):
+            if download:
+                await self._pause(monotonic() - _SHARE_OF_AGE)
+            await self._steady(self._download, wave, standing)
+            if len(wave.offsets) >= expected:
+                break
+        lost = max(0, expected - len(wave.offsets))
+        if lost and not wave.offsets:
+            raise self._unreadable(wave, lost)
+        if lost:
+            log.warning(
+                "batch %s: %s of %s results cannot be read after %s downloads; nel sends these requests again, "
+                "so they are paid for twice",
+                wave.batch,
+                lost,
+                expected,
+                _DOWNLOADS,
+            )
+        self._ledger.collected(wave, standing.end, lost)
+
+    async def _download(self, wave: Wave, standing: Standing) -> None:
+        await self._ledger.store(wave, self._vendor.download(standing.sources))
+
+    def _unreadable(self, wave: Wave, lost: int) -> TransportError:
+        """Return the error of a batch of whose results none can be read."""
+        error = TransportError(
+            f"batch {wave.batch}: none of its {lost} results can be read after {_DOWNLOADS} downloads",
+            hint="run again with --resume later: nel then downloads the results again, and pays for none of them twice",
+        )
+        error.final = True
+        return error
 
     async def _found(self, wave: Wave) -> bool:
         """Find a batch that may have been submitted. Waits until that is known; the batch is never submitted twice."""
@@ -372,11 +416,7 @@ class Desk:
             custom_id: The id of the request.
             why: The error of the whole batch, if it failed.
         """
-        row = self._ledger.line(wave, custom_id)
-        if row is not None:
-            result = self._vendor.result(row)
-        else:
-            result = Result(why=why or f"no result, {wave.end}")
+        result = self._result_line(wave, custom_id, why)
         if result.status:
             return result
         reason = result.why
@@ -387,6 +427,21 @@ class Desk:
             reason += ", cancelled by somebody else"
         final = wave.overdue or cancelled_elsewhere or wave.end == "failed"
         return replace(result, why=f"batch {wave.batch}: {reason}", final=final)
+
+    def _result_line(self, wave: Wave, custom_id: str, why: str = "") -> Result:
+        """Return the result of a request as the vendor reports it.
+
+        Args:
+            wave: The batch.
+            custom_id: The id of the request.
+            why: The error of the whole batch, if it failed.
+        """
+        row = self._ledger.line(wave, custom_id)
+        if row is not None:
+            return self._vendor.result(row)
+        if wave.lost:
+            return Result(why="its result is missing or damaged", lost=1)
+        return Result(why=why or f"no result, {wave.end}")
 
     async def _steady(
         self, call: Callable[..., Awaitable[T]], *args: Any, submits: bool = False

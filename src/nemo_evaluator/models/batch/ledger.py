@@ -6,7 +6,8 @@
                                           └──────→ absent (the vendor never got it)
 
 Only the user can read the files. The ledger has the digest of each file of results: a file that was changed afterwards
-is ignored, and its batch counts as submitted again.
+is ignored, and its batch counts as submitted again. Lines of results that cannot be parsed are passed over: the other
+lines count.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class Wave:
     error: BaseException | None = None
     # Where its results stand in their file.
     offsets: dict[str, int] = field(default_factory=dict)
+    # How many results the vendor has more than the file.
+    lost: int = 0
 
 
 class BatchLedger:
@@ -104,8 +107,11 @@ class BatchLedger:
         self.waves[wave.nonce] = wave
         _apply(wave, record)
 
-    async def keep(self, wave: Wave, parts: AsyncIterator[bytes], end: str) -> None:
-        """Store the raw results of a batch that has ended."""
+    async def store(self, wave: Wave, parts: AsyncIterator[bytes]) -> None:
+        """Store a download of a batch's results, unless an earlier download of this session has more of them.
+
+        ``wave.offsets`` then has the results that can be read.
+        """
         path = self._results(wave)
         part = path.with_suffix(".part")
         # A killed session may have left an incomplete file.
@@ -118,10 +124,29 @@ class BatchLedger:
                 digest.update(data)
             file.flush()
             os.fsync(file.fileno())
+        offsets = _offsets(part)
+        if wave.offsets and len(offsets) <= len(wave.offsets):
+            part.unlink()
+            return
         part.replace(path)
-        self._index(wave)
+        wave.offsets = offsets
+        wave.sha256 = digest.hexdigest()
+
+    def collected(self, wave: Wave, end: str, lost: int) -> None:
+        """Record that the stored results of a batch are all that nel gets.
+
+        Args:
+            wave: The batch.
+            end: How it ended.
+            lost: How many results the vendor has more than the stored file.
+        """
         self.note(
-            wave, State.COLLECTED, end=end, results=len(wave.offsets), sha256=digest.hexdigest()
+            wave,
+            State.COLLECTED,
+            end=end,
+            results=len(wave.offsets),
+            lost=lost,
+            sha256=wave.sha256,
         )
 
     def line(self, wave: Wave, custom_id: str) -> JsonDict | None:
@@ -146,7 +171,7 @@ class BatchLedger:
         path = self._results(wave)
         if wave.sha256 and path.is_file() and file_sha256(path) == wave.sha256:
             path.chmod(_PRIVATE_FILE)
-            self._index(wave)
+            wave.offsets = _offsets(path)
             return
         log.warning(
             "%s is not what batch %s returned: it was changed, or is of an older version; nel collects the batch again",
@@ -156,19 +181,22 @@ class BatchLedger:
         wave.state = State.SUBMITTED
         wave.changed = True
 
-    def _index(self, wave: Wave) -> None:
-        wave.offsets = {}
-        offset = 0
-        with self._results(wave).open("rb") as file:
-            for line in file:
-                custom_id = _custom_id(line)
-                if custom_id is not None:
-                    wave.offsets[custom_id.rpartition(MARK)[2]] = offset
-                offset += len(line)
+
+def _offsets(path: Path) -> dict[str, int]:
+    """Where the results of each request begin in a file of results."""
+    offsets: dict[str, int] = {}
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            custom_id = custom_id_of(line)
+            if custom_id is not None:
+                offsets[custom_id.rpartition(MARK)[2]] = offset
+            offset += len(line)
+    return offsets
 
 
-def _custom_id(line: bytes) -> str | None:
-    """The id of the request of a line of results; None if it has none."""
+def custom_id_of(line: bytes) -> str | None:
+    """Return the id of the request of a line of results; None if the line has none or cannot be parsed."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -221,4 +249,5 @@ def _apply(wave: Wave, record: JsonDict) -> None:
     wave.end = record.get("end", wave.end)
     if wave.state is State.COLLECTED:
         wave.sha256 = str(record.get("sha256", ""))
+        wave.lost = int(record.get("lost", 0))
         wave.changed = False

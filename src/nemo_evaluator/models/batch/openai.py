@@ -89,10 +89,13 @@ class OpenAI(Vendor):
         """Cancel a batch; it may continue for up to ten minutes."""
         await self.call("POST", f"/batches/{checked_id(batch)}/cancel")
 
-    def result(self, row: JsonDict) -> Result:
+    def parse(self, row: JsonDict) -> Result:
         """Parse a line of the output file or of the error file."""
-        response = row.get("response")
+        response = row["response"]
         if response:
-            return Result(response["status_code"], as_dict(response.get("body")))
+            status = response["status_code"]
+            if not isinstance(status, int):
+                raise TypeError(f"status_code is {status!r}")
+            return Result(status, as_dict(response.get("body")))
         error = as_dict(row.get("error"))
         return Result(why=str(error.get("code") or error.get("message") or "no response"))

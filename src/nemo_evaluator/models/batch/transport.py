@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from time import monotonic
 from typing import Final
@@ -76,21 +77,20 @@ class BatchTransport(Transport):
         scope = request.scope or CallScope()
         prepared, _ = self._prepared(request)
         body = without_stream(prepared)
-        if self._desk is None:
-            self._desk = Desk(self._vendor, self._settings, request.path)
-        desk = self._desk
+        desk = self._opened_desk(request.path)
         ids = _custom_ids(request.path, body, scope)
         tries = 0
+        lost = 0
         while True:
             result = await self._next_result(desk, ids, request.path, body=body, scope=scope)
             tries += 1
-            reply = ModelReply(
-                result.status, result.body, attempts=tries, sent=body, price_share=self._share
-            )
+            lost += result.lost
+            reply = self._batch_reply(result, body, tries=tries, lost=lost)
             reply.queue_ms = (monotonic() - started_at) * 1000.0
             failed = self._failure(request.path, reply, result.why)
             if failed is None:
                 self.stats.replies += 1
+                self.stats.lost_answers += lost
                 return reply
             if scope.interrupted is not None and scope.interrupted():
                 text = "interrupted before the batch had an answer"
@@ -98,11 +98,42 @@ class BatchTransport(Transport):
             if result.status and not self.endpoint.retry.wants(failed, tries):
                 return reply
             if self._settings.finish_synchronously:
-                return await self._direct(request)
+                return await self._finished_directly(request, lost)
             if result.final or tries >= _TRIES:
                 failed.attempts = tries
                 failed.final = True
                 raise failed
+
+    def _opened_desk(self, path: str) -> Desk:
+        """Return the desk; the first request opens it, with its path."""
+        if self._desk is None:
+            self._desk = Desk(self._vendor, self._settings, path)
+        return self._desk
+
+    def _batch_reply(self, result: Result, body: JsonDict, *, tries: int, lost: int) -> ModelReply:
+        """Return a result as a reply.
+
+        Args:
+            result: The result from the last batch.
+            body: The body of the request.
+            tries: How many batches had the request.
+            lost: How many of its answers were paid for and could not be read.
+        """
+        return ModelReply(
+            result.status,
+            result.body,
+            attempts=tries,
+            sent=body,
+            price_share=self._share,
+            lost_answers=lost,
+        )
+
+    async def _finished_directly(self, request: ModelRequest, lost: int) -> ModelReply:
+        """Send a request without a batch, after batches have failed and lost some of its answers."""
+        reply = await self._direct(request)
+        reply.lost_answers = lost
+        self.stats.lost_answers += lost
+        return reply
 
     async def _next_result(
         self, desk: Desk, ids: Iterator[str], path: str, body: JsonDict, scope: CallScope
@@ -116,15 +147,17 @@ class BatchTransport(Transport):
             body: Its body.
             scope: On whose behalf it is sent.
         """
+        lost = 0
         for custom_id in ids:
             if custom_id in desk.spent:
+                lost += custom_id in desk.lost
                 continue
             line = self._vendor.line(custom_id, path, body)
             result = await desk.result(custom_id, line, scope.interrupted)
             while result is ABSENT:
                 result = await desk.result(custom_id, line, scope.interrupted)
             if result is not THROTTLED:
-                return result
+                return replace(result, lost=result.lost + lost)
         raise AssertionError("ids never end")
 
     def _failure(self, path: str, reply: ModelReply, why: str) -> BoundaryError | None:

@@ -22,6 +22,7 @@ from nemo_evaluator.models.types import ModelReply, ModelRequest
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,255}")
 # How many seconds a vendor's clock may be behind ours.
 SKEW = 600.0
+_UNREADABLE: Final = "the vendor's result cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,14 @@ class Result:
         body: The body of the answer.
         why: Why the request was not executed.
         final: The request must not be put into another batch.
+        lost: How many answers to the request were paid for and cannot be read.
     """
 
     status: int = 0
     body: JsonDict = field(default_factory=dict)
     why: str = ""
     final: bool = False
+    lost: int = 0
 
     @property
     def ok(self) -> bool:
@@ -130,7 +133,18 @@ class Vendor:
         raise NotImplementedError
 
     def result(self, row: JsonDict) -> Result:
-        """Parse one line of the results."""
+        """Parse one line of the results; a line without the vendor's form is a lost answer."""
+        try:
+            return self.parse(row)
+        except (KeyError, TypeError, AttributeError) as error:
+            return Result(why=f"{_UNREADABLE} ({type(error).__name__}: {error})", lost=1)
+
+    def parse(self, row: JsonDict) -> Result:
+        """Parse one line of the results.
+
+        Raises:
+            KeyError, TypeError, AttributeError: The line does not have the vendor's form.
+        """
         raise NotImplementedError
 
     def direct(self, request: ModelRequest) -> ModelRequest:

@@ -40,7 +40,9 @@ class RequestHeads:
         http_proxy = proxy if parts.scheme == "http" else None
         self._base = parts.path
         self._query = f"?{parts.query}" if parts.query else ""
-        self._host = parts.netloc.rpartition("@")[2].encode("idna")
+        host = parts.netloc.rpartition("@")[2]
+        # The IDNA codec loads tables of Unicode, which an ASCII name does not need.
+        self._host = host.encode("ascii" if host.isascii() else "idna")
         self._origin = b"http://" + self._host if http_proxy else b""
         headers = {
             "accept": "application/json, text/event-stream",
