@@ -147,9 +147,10 @@ async def test_a_session_key_opens_its_session_and_no_other(proxied):
         ] == 429
         assert (await _ask(one + CHAT, "two" + key[3:]))[0] == 401
         assert server.count == 2
-        assert (await _ask(two + CHAT, proxy.key_of("two").reveal()))[0] == 200
+        key_of_two = proxy.key_of("two").reveal()
+        assert (await _ask(two + CHAT, key_of_two))[0] == 200
         proxy.forget("two")
-        assert (await _ask(two + CHAT, proxy.key_of("two").reveal()))[0] == 403
+        assert (await _ask(two + CHAT, key_of_two))[0] == 403
         async with (
             aiohttp.ClientSession() as client,
             client.get(f"{proxy.root}/stats", headers={"x-api-key": key}) as response,

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import re
+import secrets
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -20,6 +21,8 @@ _FORWARDED: Final = frozenset({b"x-request-id", b"idempotency-key", b"traceparen
 # Fields by which gateways take further models.
 _MORE_MODELS: Final = ("models", "fallbacks")
 
+_OPENING_BYTES: Final = 6
+
 
 class Caller(NamedTuple):
     """Who sends a request.
@@ -36,7 +39,8 @@ class Caller(NamedTuple):
 class Access:
     """Keys and sessions of one proxy.
 
-    The key of a session contains its name and is signed with the token, so that its holder cannot use another session.
+    The key of a session contains its name and a number of its opening, and is signed with the token: its holder can use
+    neither another session, nor a later one of the same name.
     """
 
     def __init__(self, token: Secret, scope: CallScope | None, *, sessions_only: bool) -> None:
@@ -48,14 +52,30 @@ class Access:
             sessions_only: Refuse calls outside of sessions.
         """
         self.opened: dict[str, CallScope] = {}
+        self._openings: dict[str, str] = {}
         self._token = token.reveal().encode()
         self._scope = scope
         self._sessions_only = sessions_only
 
+    def open(self, scope: CallScope) -> None:
+        """Open the session of a scope, with a new key; one that is open already keeps its key."""
+        if scope.session not in self.opened:
+            self._openings[scope.session] = secrets.token_hex(_OPENING_BYTES)
+        self.opened[scope.session] = scope
+
+    def close(self, session: str) -> None:
+        """Close a session; its key is never valid again."""
+        self.opened.pop(session, None)
+        self._openings.pop(session, None)
+
     def key_of(self, session: str) -> str:
-        """The key of a session."""
-        signature = hmac.new(self._token, session.encode(), hashlib.sha256).hexdigest()
-        return f"{session}.{signature[:40]}"
+        """The key of a session that is open."""
+        return self._signed(session, self._openings.get(session, ""))
+
+    def _signed(self, session: str, opening: str) -> str:
+        signed_text = f"{session}.{opening}".encode()
+        signature = hmac.new(self._token, signed_text, hashlib.sha256).hexdigest()
+        return f"{session}.{opening}{signature[:40]}"
 
     def caller(self, key: str, session: str | None) -> Caller:
         """Find out who sends a request.
@@ -67,9 +87,12 @@ class Access:
         Raises:
             Refused: The key is wrong, or is not valid for this session.
         """
-        own_session = key.rpartition(".")[0]
-        if own_session and hmac.compare_digest(key.encode(), self.key_of(own_session).encode()):
-            if session not in (None, own_session) or own_session not in self.opened:
+        own_session, _, opening_and_signature = key.rpartition(".")
+        opening = opening_and_signature[: 2 * _OPENING_BYTES]
+        signed_key = self._signed(own_session, opening)
+        if own_session and hmac.compare_digest(key.encode(), signed_key.encode()):
+            is_open = own_session in self.opened and self._openings.get(own_session) == opening
+            if session not in (None, own_session) or not is_open:
                 text = f"this key is for session {own_session!r} alone, while it is open"
                 raise Refused(403, text, "permission_error")
             return Caller(self.opened[own_session], trusted=False)

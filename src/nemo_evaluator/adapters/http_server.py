@@ -39,6 +39,10 @@ _LARGEST_HEADERS: Final = 64 * 1024
 _MOST_HEADERS: Final = 256
 # Bytes that are neither headers nor body: chunk sizes and their extensions, trailers.
 _LARGEST_FRAMING: Final = 64 * 1024
+# Beyond that, one byte of framing for so many bytes of the body: chunks of a few bytes cost the parser much time.
+_BODY_PER_FRAMING: Final = 8
+# Requests that wait on a connection for the answer to an earlier one.
+_MOST_WAITING: Final = 16
 # An application with a time limit of its own can answer before the connection is closed.
 _BODY_GRACE: Final = 5.0
 # After an answer to a request with an unread body: how long, and for how many bytes, the connection stays open,
@@ -148,6 +152,10 @@ class HttpServer:
             self._task = None
 
 
+class TooMuchError(Exception):
+    """A client exceeds a limit; raised in a callback of the parser, which then parses no more of what was received."""
+
+
 class BoundedConnection(HttpToolsProtocol):
     """A connection with limits.
 
@@ -214,6 +222,8 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Start the timer of the headers, unless it runs already."""
+        if self.transport.is_closing():
+            raise TooMuchError("the connection is being closed")
         super().on_message_begin()
         if self._head_timer is None:
             self._expect_headers()
@@ -225,10 +235,12 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_header(name, value)
         if len(self.headers) > _MOST_HEADERS:
             self.transport.abort()
+            raise TooMuchError("too many headers")
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body, and reset the count of the other bytes."""
-        self._framing_bytes = 0
+        """Take a part of the body, which allows for some framing."""
+        allowed = len(body) + len(body) // _BODY_PER_FRAMING
+        self._framing_bytes = max(0, self._framing_bytes - allowed)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -278,6 +290,9 @@ class BoundedConnection(HttpToolsProtocol):
         hooks: Any = self.scope
         hooks[NAME_HOLDER] = self._name_holder
         hooks[DROP] = self.drop
+        if len(self.pipeline) >= _MOST_WAITING:
+            self.transport.abort()
+            raise TooMuchError("too many requests wait on one connection")
         super().on_headers_complete()
         answering: Any = self.cycle
         answering.transport = _AnsweringTransport(self)

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nemo_evaluator.adapters.base import Interceptor, make_audible
-from nemo_evaluator.adapters.interceptors.caching import Interceptor as Caching
-from nemo_evaluator.adapters.interceptors.finish_reason import Interceptor as FinishReason
-from nemo_evaluator.adapters.interceptors.logging import Interceptor as Logging
 from nemo_evaluator.adapters.pipeline import Pipeline
 from nemo_evaluator.adapters.registry import build_stage
 from nemo_evaluator.adapters.traffic import Traffic
@@ -52,12 +49,19 @@ def stages_of(endpoint: Endpoint, further: Sequence[Interceptor] = ()) -> list[I
     specs = [spec for spec in endpoint.stages if spec.name != "endpoint"]
     stages = [build_stage(spec, endpoint.base_dir) for spec in specs]
     names = {spec.name for spec in specs}
+    # Each is imported only where an endpoint needs it, to start faster.
     if endpoint.finish_reason_fixup and "finish_reason" not in names:
-        stages.append(FinishReason())
+        from nemo_evaluator.adapters.interceptors import finish_reason  # noqa: PLC0415
+
+        stages.append(finish_reason.Interceptor())
     if endpoint.verbose and "logging" not in names:
-        stages.append(Logging(preview_chars=0))
+        from nemo_evaluator.adapters.interceptors import logging  # noqa: PLC0415
+
+        stages.append(logging.Interceptor(preview_chars=0))
     if endpoint.cache_mode != "off" and "caching" not in names:
-        stages.append(Caching(cache_dir=endpoint.cache_dir, mode=endpoint.cache_mode))
+        from nemo_evaluator.adapters.interceptors import caching  # noqa: PLC0415
+
+        stages.append(caching.Interceptor(cache_dir=endpoint.cache_dir, mode=endpoint.cache_mode))
     if endpoint.traffic is not None:
         stages.append(Traffic(endpoint.traffic))
     stages += further

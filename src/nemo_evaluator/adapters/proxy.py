@@ -118,7 +118,7 @@ class Proxy(HttpServer):
     def session(self, scope: CallScope) -> str:
         """Open a session and return its base URL; calls with its key are made on behalf of ``scope``."""
         check_session(scope.session)
-        self._access.opened[scope.session] = scope
+        self._access.open(scope)
         return f"{self.root}/s/{scope.session}/v1"
 
     def key_of(self, session: str) -> Secret:
@@ -127,12 +127,13 @@ class Proxy(HttpServer):
 
     def forget(self, session: str) -> None:
         """Close a session: its key becomes invalid, and its open requests are cancelled."""
-        self._access.opened.pop(session, None)
+        key = self.key_of(session)
+        self._access.close(session)
         for task, open_request in list(self._working.items()):
             if open_request.session == session:
                 open_request.drop()
                 self._leave(task)
-        forget(self.key_of(session))
+        forget(key)
 
     def stats(self) -> JsonDict:
         """Counts of the proxy, the pipeline and the transport."""
