@@ -196,6 +196,9 @@ STEERS = [
     ".env.test", "crates/a/tests/all.rs", "jest.setup.js", "jest-e2e.json", "lib/libm.so.6", ".Rprofile",
     "META-INF/services/org.junit.X", "t/basic.t", ".pdbrc", ".envrc", ".gitattributes", ".python-version",
     "toxfile.py", "noxfile.py", ".pre-commit-config.yaml", "src/test/resources/junit-platform.properties",
+    "tox.toml", "features/environment.py", "rules.mak", "app/extra.gradle", "buildSrc/src/main/java/A.java",
+    ".yarn/releases/yarn-4.cjs", "lib/Test/More.pm", "lib/Test/More/Deep.pm", "x.gemspec", "phpunit.dist.xml",
+    "setup-jest.ts", "test/runtests.jl", "test/setup_suite.bash", "Setup.hs", "meson_options.txt",
     "EGG-INFO/entry_points.txt", "a/\udce9/conftest.py", "-p/conftest.py",
 ]  # fmt: skip
 DOES_NOT = [
@@ -219,6 +222,15 @@ def test_a_module_that_was_there_is_work_and_a_new_one_in_its_place_is_not() -> 
     assert steering("queue/__init__.py", "queue/more.py") == {"queue/__init__.py", "queue/more.py"}
     assert steering("tests/json.py", before=plain("tests/test_a.py")) == {"tests/json.py"}
     assert steering("pkg/json.py", before=plain("pkg/__init__.py", "pkg/test_a.py")) == set()
+
+
+def test_a_module_that_no_runner_needs_may_be_work() -> None:
+    after = plain("queue.py", "types/__init__.py", "unittest/__init__.py", "os.py", "pytest.py")
+    changes = steering_changes({}, after, changes_between({}, after))
+    assert {path for path, change in changes.items() if change.may_be_work} == {
+        "queue.py",
+        "types/__init__.py",
+    }
 
 
 def test_a_module_where_the_tests_start_is_in_the_way_and_elsewhere_it_is_not() -> None:
@@ -268,6 +280,7 @@ def test_names_of_the_tasks_tests_are_known() -> None:
         ),
         ("Cargo.toml", "[package]\nname='a'\n", "[package]\nname='a'\nautotests=false\n", True),
         ("package.json", "{}", '{"workspaces": ["evil"]}', True),
+        ("package.json", "{}", '{"packageManager": "yarn@file:evil"}', True),
         ("package.json", "{}", '{"description": "x"}', False),
         ("tsconfig.json", "{}", '{"compilerOptions": {"paths": {"assert": ["./evil"]}}}', True),
         ("tsconfig.json", "{}", '{"compilerOptions": {"strict": true}}', False),

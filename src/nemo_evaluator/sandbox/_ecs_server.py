@@ -68,6 +68,28 @@ def feed(pipe: Any, data: bytes) -> None:
         pass
 
 
+def start(request: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the command of a request, as its user, in a session of its own."""
+    env = dict(os.environ, **request.get("env", {}))
+    env["NEL_EXEC"] = request["id"]
+    argv = request["argv"]
+    if request.get("user"):
+        argv = ["su", "-s", "/bin/sh", request["user"], "-c", 'exec "$@"', "--", "sh", *argv]
+    return subprocess.Popen(
+        argv, cwd=request["cwd"], env=env, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Kill the session of a command, and the processes that left it."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    kill_marked(mark)
+
+
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """Run one command to its end or its deadline.
 
@@ -78,16 +100,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     Returns:
         ``code``, ``timed_out``, and ``stdout`` and ``stderr`` in Base64.
     """
-    env = dict(os.environ, **request.get("env", {}))
-    env["NEL_EXEC"] = request["id"]
-    argv = request["argv"]
-    if request.get("user"):
-        argv = ["su", "-s", "/bin/sh", request["user"], "-c", 'exec "$@"', "--", "sh", *argv]
     try:
-        process = subprocess.Popen(
-            argv, cwd=request["cwd"], env=env, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        process = start(request)
     except OSError as error:
         message = base64.b64encode(str(error).encode()).decode()
         code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -103,11 +117,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         code = 137
     stays = request.get("background") and not timed_out
     if not stays:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except OSError:
-            pass
-        kill_marked(request["id"])
+        kill_all(process, request["id"])
     # Background processes, or processes that could not be killed, may hold the pipes open.
     patience = 0.2 if timed_out or request.get("background") else 5
     for output in outputs:

@@ -12,6 +12,8 @@ from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.core.types import SandboxSpec
 
 _HARMLESS: Final = ("FROM", "WORKDIR", "COPY", "ENV", "LABEL", "CMD", "EXPOSE", "MAINTAINER")
+# Patterns, variables and here-documents, which docker expands.
+_NOT_PLAIN: Final = re.compile(r"[*?\[\]$]|<<")
 _INSTEAD: Final = "use a docker sandbox for this task"
 
 
@@ -35,7 +37,7 @@ def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
         The spec with the image, files and environment of the Dockerfile; variables of ``spec`` take precedence.
 
     Raises:
-        SandboxError: The Dockerfile does more than copy files into the working directory.
+        SandboxError: The Dockerfile does more than copy files of its folder into the working directory.
     """
     image = ""
     workdir = "/"
@@ -53,10 +55,12 @@ def without_build(spec: SandboxSpec, folder: Path) -> SandboxSpec:
         if instruction == "FROM":
             image = arguments[0]
         elif instruction == "WORKDIR":
+            _check_plain(arguments, text)
             workdir = posixpath.join(workdir, arguments[0])
         elif instruction == "ENV":
             env |= _variables(arguments)
         elif instruction == "COPY":
+            _check_plain(arguments, text)
             for source, target in _copied(arguments, folder, workdir):
                 _check_writable(target, spec.workdir)
                 files[str(source)] = target
@@ -75,12 +79,40 @@ def _copied(words: list[str], folder: Path, workdir: str) -> Iterator[tuple[Path
     *sources, target = words
     is_folder = target.endswith("/") or target == "." or len(sources) > 1
     for name in sources:
-        source = folder / name
+        source = _source(name, folder)
         place = posixpath.normpath(posixpath.join(workdir, target))
         # A folder is copied by its content, a file under its name.
         if is_folder and not source.is_dir():
             place = f"{place}/{source.name}"
         yield source, place
+
+
+def _source(name: str, folder: Path) -> Path:
+    """The file or folder that a COPY instruction names; a leading slash stands for the folder of the Dockerfile.
+
+    Raises:
+        SandboxError: It is outside that folder, also by way of a link, or does not exist.
+    """
+    source = folder / name.lstrip("/")
+    root = folder.resolve()
+    try:
+        is_inside = source.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError) as error:
+        raise SandboxError(
+            f"{folder / 'Dockerfile'} copies {name!r}, which cannot be read: {error}"
+        ) from error
+    if not is_inside:
+        raise SandboxError(f"{folder / 'Dockerfile'} copies {name!r}, which is outside its folder")
+    return source
+
+
+def _check_plain(words: list[str], text: str) -> None:
+    """Raise SandboxError for words that stand for something else: patterns, variables, or text on the next lines."""
+    if not words or _NOT_PLAIN.search(text):
+        raise SandboxError(
+            f"a local sandbox follows only plain names in a Dockerfile, not {text[:60]!r}",
+            hint=_INSTEAD,
+        )
 
 
 def _check_writable(place: str, workdir: str) -> None:

@@ -56,11 +56,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class SteeringChange:
-    """A change of one steering file: what the file does, and whether it was created, changed or removed."""
+    """A change of one steering file.
+
+    Attributes:
+        what: What the file does.
+        change: Whether it was created, changed or removed.
+        allows_all: Whether a known solution that changes one such file allows all of them.
+        may_be_work: Whether the file may also be a part of the solution that only shares its name with a module of the
+            standard library.
+    """
 
     what: str
     change: Change
     allows_all: bool = False
+    may_be_work: bool = False
 
 
 @cache
@@ -145,8 +154,12 @@ def _steering_change(
             return SteeringChange(rule.what, change, allows_all=rule.allows_all)
     if _is_program(path, entry):
         return SteeringChange(table().programs["what"], change)
-    if change == "created" and _is_shadow(path, before, after, roots=roots):
-        return SteeringChange(table().shadows["what"], change)
+    if change == "created":
+        shadowed_module = _shadowed_module(path, before, after, roots=roots)
+        if shadowed_module is not None:
+            return SteeringChange(
+                table().shadows["what"], change, may_be_work=_may_be_work(shadowed_module)
+            )
     return None
 
 
@@ -191,22 +204,32 @@ def _import_roots(after: Snapshot) -> set[str]:
     return {root for root in roots if not root or f"{root}/__init__.py" not in after}
 
 
-def _is_shadow(path: str, before: Snapshot, after: Snapshot, roots: Collection[str]) -> bool:
-    """Whether a new file is, or belongs to, a new module with the name of one that tests may import."""
+def _may_be_work(module: str) -> bool:
+    """Whether a program may have a module of its own with the name of this one."""
+    shadows = table().shadows
+    is_of_a_runner = module in shadows["names"] or module in shadows["runners"]
+    return module in sys.stdlib_module_names and not is_of_a_runner
+
+
+def _shadowed_module(
+    path: str, before: Snapshot, after: Snapshot, roots: Collection[str]
+) -> str | None:
+    """The name of the module that tests may import and that a new file takes the place of; None if there is none."""
     parts = PurePosixPath(path).parts
     for depth, part in enumerate(parts):
         root = "/".join(parts[:depth])
-        if root not in roots or part.split(".")[0] not in table().modules:
+        module = part.split(".")[0]
+        if root not in roots or module not in table().modules:
             continue
         top = "/".join(parts[: depth + 1])
         if depth == len(parts) - 1:
             # A link may lead to a package.
             is_module = part.endswith((".py", ".so", ".pyd", ".zip")) or after[path].kind == "link"
             if is_module and top not in before:
-                return True
+                return module
         elif f"{top}/__init__.py" not in before and _is_package(top, after):
-            return True
-    return False
+            return module
+    return None
 
 
 def _is_package(folder: str, snapshot: Snapshot) -> bool:
