@@ -21,6 +21,9 @@ SCHEMA = {
         ('I say {"a": {"b": [1, 2]}} and no more', {"a": {"b": [1, 2]}}),
         ('{"a": 0} or rather {"a": 1}', {"a": 1}),
         ('<think>{"a": 0}</think>[1, 2]', [1, 2]),
+        # The last value counts, even if an earlier one is wider; values inside another one do not count.
+        ('{"a": 0, "b": [1, 2, 3]} or shorter {"a": 1}', {"a": 1}),
+        ('[{"a": 0}, {"a": 1}] is all', [{"a": 0}, {"a": 1}]),
         ("no json {here", None),
     ],
 )

@@ -20,6 +20,9 @@ SHAPES = {
     "a helper": "def eq(a, b):\n    assert a == b\neq(f(3), 9)",
     "a loop": "for x, y in [(1, 1), (3, 9)]:\n    assert f(x) == y",
     "a flag": "caught = False\ntry:\n    f(-1)\nexcept ValueError:\n    caught = True\nassert caught",
+    "a flag for any exception": "caught = False\ntry:\n    f(-1)\nexcept Exception:\n    caught = True\nassert caught",
+    "a side": "assert f(3) > 8",
+    "a truth": "assert f(3)\nassert not f(0)",
     "a demanded exception": "try:\n    f(-1)\n    assert False\nexcept ValueError:\n    pass",
     "a demanded exception of any kind": "try:\n    f(-1)\nexcept Exception:\n    pass\nelse:\n    raise AssertionError",
     "check": "def check(candidate):\n    assert candidate(3) == 9",
@@ -123,6 +126,56 @@ async def test_tests_of_every_shape_fail_a_wrong_program() -> None:
 async def test_tests_that_ask_nothing_are_unjudged() -> None:
     assert await _verdicts(RIGHT, EMPTY) == dict.fromkeys(EMPTY, "unjudged")
     assert await _verdicts(WRONG, EMPTY) == dict.fromkeys(EMPTY, "unjudged")
+
+
+# Each passes for some wrong program, whatever the right one answers.
+INDIFFERENT = {
+    "an answer compared with itself": "assert f(3) == f(3)",
+    "two answers to one question": "a = f(3)\nb = f(3)\nassert a == b",
+    "a difference of answers": "assert f(3) - f(3) == 0",
+    "a type compared with itself": "assert type(f(3)) is type(f(3))",
+    "a default for an exception": "try:\n    r = f(3)\nexcept Exception:\n    r = 9\nassert r == 9",
+    "a default before an exception": "r = 9\ntry:\n    r = f(3)\nexcept Exception:\n    pass\nassert r == 9",
+    "a default for a suppressed exception": "import contextlib\nr = 9\nwith contextlib.suppress(Exception):\n"
+    "    r = f(3)\nassert r == 9",
+    "a default for an empty answer": "assert (f(3) or 9) == 9",
+    "a default for None": "r = f(3)\nif r is None:\n    r = 9\nassert r == 9",
+    "a conditional default for None": "assert (9 if f(3) is None else f(3)) == 9",
+    "a default for an attribute": "assert getattr(f(3), 'area', 9) == 9",
+    "a default for a key": "assert {4: f(3)}.get(3, 9) == 9",
+    "the smallest": "assert min(f(3), 9) == 9",
+    "the largest": "assert max(f(3), 9) == 9",
+    "one of several": "assert 9 in [9, f(3)]",
+    "raises around an assertion": "import pytest\ndef test_x():\n    with pytest.raises(Exception):\n"
+    "        assert f(3) == 10",
+    "anything but None": "assert f(3) is not None",
+    "anything of a length": "assert len(str(f(3))) > 0",
+    "a mock that is called": "from unittest import mock\nm = mock.MagicMock()\nm(f(3))\nassert m.called",
+    "an awaited answer compared with itself": "import asyncio\nasync def main():\n"
+    "    assert await f(3) == await f(3)\nasyncio.run(main())",
+    "an object compared with itself": "s = F(3)\nassert s.area() == s.area()",
+}
+ASYNC = "async def f(x):\n    return x * x\n"
+OBJECT = "class F:\n    def __init__(self, x):\n        self.x = x\n    def area(self):\n        return self.x\n"
+
+
+async def test_tests_that_a_constant_program_passes_are_unjudged() -> None:
+    # Also for a right program: whoever runs the tests gets no verdict from them.
+    programs = {"await": ASYNC, "F(3)": OBJECT}
+    verdicts = {}
+    for name, text in INDIFFERENT.items():
+        program = next((program for word, program in programs.items() if word in text), RIGHT)
+        verdicts[name] = await _verdict(program, text)
+    assert verdicts == dict.fromkeys(INDIFFERENT, "unjudged")
+
+
+async def test_a_value_as_message_asserts_nothing() -> None:
+    text = "import unittest\nclass T(unittest.TestCase):\n    def test_x(self):\n        {}\n"
+    tests = {
+        "a value": text.format("self.assertTrue(f(3), 9)"),
+        "a message": text.format("self.assertTrue(f(3), 'nine')"),
+    }
+    assert await _verdicts(RIGHT, tests) == {"a value": "unjudged", "a message": "passed"}
 
 
 async def test_a_failed_assertion_counts_even_when_the_tests_swallow_it() -> None:

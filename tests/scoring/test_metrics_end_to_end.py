@@ -254,6 +254,7 @@ async def test_a_scorer_that_asks_for_a_judge_on_the_way_is_never_a_score(lab: L
     none = await lab.run(None, name="hidden")
     assert none.rewards == [None] * 4
     assert none.rows[0]["failure"]["cause"] == "judge"
+    assert none.rows[0]["attempts"] == 1
     assert none.exit_code == 3
 
 

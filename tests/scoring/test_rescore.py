@@ -91,3 +91,23 @@ def test_rescoring_refuses_another_question(nel: Nel, serve: Serve) -> None:
     assert model.count == asked
     nowhere = nel("eval", "rescore", "elsewhere", code=1)
     assert "elsewhere" in nowhere.stderr
+
+
+def test_a_problem_without_a_stored_answer_fails_after_one_attempt(nel: Nel, serve: Serve) -> None:
+    model = serve(answers)
+    config = nel.config(
+        "c.yaml",
+        services={"model": api(model.url)},
+        benchmarks=[bench("sums.py", max_problems=4, min_coverage=0)],
+    )
+    nel("eval", "run", config, "-o", "out", "--no-progress")
+    requests = model.count
+    nel("eval", "rescore", "out", "-O", "benchmarks.0.max_problems=6", "--no-progress")
+    failed = [
+        row for row in rows(nel.folder / "out-rescored" / "sums") if row["status"] == "failed"
+    ]
+    assert len(failed) == 2
+    for row in failed:
+        assert row["failure"]["message"].startswith("no stored answer fits this problem")
+        assert row["attempts"] == 1
+    assert model.count == requests

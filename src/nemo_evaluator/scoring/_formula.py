@@ -60,7 +60,7 @@ def is_relation(text: str) -> bool:
 
 def split_list(text: str) -> list[str]:
     """Split a text at the commas that are neither inside brackets nor inside a number."""
-    parts = []
+    parts: list[str] = []
     depth = 0
     start = 0
     for position, sign in enumerate(text):
@@ -68,15 +68,17 @@ def split_list(text: str) -> list[str]:
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif sign == "," and depth <= 0:
-            groups_digits = (
-                position > 0 and text[position - 1].isdigit() and _GROUP.match(text, position)
-            )
-            if not groups_digits:
-                parts.append(text[start:position])
-                start = position + 1
+        elif sign == "," and depth <= 0 and not _groups_digits(text, position):
+            parts.append(text[start:position])
+            start = position + 1
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
+
+
+def _groups_digits(text: str, position: int) -> bool:
+    """Whether a comma is inside a number: 1,000."""
+    follows_digit = position > 0 and text[position - 1].isdigit()
+    return follows_digit and _GROUP.match(text, position) is not None
 
 
 class Formulas:
@@ -133,20 +135,34 @@ class Formulas:
             if cued or not (self._last or _PROSE.search(clause)):
                 return self._plain(clause)
             return None
-        takes_last = self._last and not cued
-        chosen = formulas[-1] if takes_last else formulas[0]
-        opens_clause = not clause[: chosen.start()].strip(" *_`~#:>\"'“=")
-        if not (cued or self._last) and not _is_asserted(clause, chosen, opens_clause):
+        if len(formulas) == 1 and _BOUND.search(clause, 0, formulas[0].start()):
             return None
-        if cued and not opens_clause and not _JOINT.search(clause, chosen.end()):
-            chosen = formulas[-1]
-        if len(formulas) == 1 and _BOUND.search(clause, 0, chosen.start()):
+        chosen = self._chosen(clause, formulas, cued)
+        if chosen is None:
             return None
-        if takes_last:
-            chosen = _first_joined(clause, formulas)
         letters, end = _joined_formulas(clause, chosen)
-        values = tuple(dict.fromkeys(self.spans[ord(letter) - _FIRST] for letter in letters))
-        return NamedValues(values, chosen.start(), end, bare=opens_clause and _ends(clause, end))
+        values = [self.spans[ord(letter) - _FIRST] for letter in letters]
+        opens_clause = _opens(clause, formulas[-1] if self._last and not cued else formulas[0])
+        return NamedValues(
+            tuple(dict.fromkeys(values)),
+            chosen.start(),
+            end,
+            bare=opens_clause and _ends(clause, end),
+        )
+
+    def _chosen(
+        self, clause: str, formulas: list[re.Match[str]], cued: bool
+    ) -> re.Match[str] | None:
+        """Choose the formula that a clause asserts; None if it asserts none."""
+        if self._last and not cued:
+            return _first_joined(clause, formulas)
+        first_formula = formulas[0]
+        opens_clause = _opens(clause, first_formula)
+        if not cued:
+            return first_formula if _is_asserted(clause, first_formula, opens_clause) else None
+        if opens_clause or _JOINT.search(clause, first_formula.end()):
+            return first_formula
+        return formulas[-1]
 
     def weak(self, line: str) -> NamedValues[str] | None:
         """The formula of a line of at most three words."""
@@ -173,6 +189,11 @@ class Formulas:
 def _ends(clause: str, end: int) -> bool:
     """Whether nothing but signs follows."""
     return not clause[end:].strip(" *_`.,!)")
+
+
+def _opens(clause: str, formula: re.Match[str]) -> bool:
+    """Whether nothing but signs precedes a formula."""
+    return not clause[: formula.start()].strip(" *_`~#:>\"'“=")
 
 
 def _is_asserted(clause: str, formula: re.Match[str], opens: bool) -> bool:
@@ -234,25 +255,44 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
     if not lines or declines(text[-_REGION:]) or cut_off(text):
         return None
     last_line = lines[-1]
-    if not _KNOWN.search(last_line) and (
-        len(last_line.split()) <= _SHORT_LINE or not _PROSE.search(last_line)
-    ):
-        plain_line = last_line.replace("**", "").strip("`# \t").rstrip(".")
-        if plain_line and not is_task(last_line) and "answer" not in last_line.lower():
-            return (plain_line,)
-        return None
+    if not _KNOWN.search(last_line) and _is_expression(last_line):
+        return _plain_expression(last_line)
     for line in reversed(lines[-_LAST_LINES:]):
-        sentences = [sentence for sentence in _SENTENCE_END.split(line) if sentence.strip()]
-        sentence = sentences[-1] if sentences else ""
+        sentence = _last_sentence(line)
         if is_offer(sentence):
             continue
         if is_task(sentence):
             return None
         if _KNOWN.search(line):
-            ledger: Commitments[str] = Commitments(
-                Formulas(last=True, spans=reader.spans), free=True
-            )
-            ledger.add_text(line, 0, len(line), cued=False)
-            results = [value.rpartition("=")[2].strip() or value for value in ledger.values]
-            return tuple(results) or None
+            return _last_formulas(line, reader)
     return None
+
+
+def _is_expression(line: str) -> bool:
+    """Whether a line may be an expression without dollar signs: it is short, or has no prose."""
+    return len(line.split()) <= _SHORT_LINE or not _PROSE.search(line)
+
+
+def _plain_expression(line: str) -> tuple[str, ...] | None:
+    """The expression of a line without dollar signs; None if the line is a task or only announces an answer."""
+    expression = line.replace("**", "").strip("`# \t").rstrip(".")
+    if not expression or is_task(line) or "answer" in line.lower():
+        return None
+    return (expression,)
+
+
+def _last_sentence(line: str) -> str:
+    """The last sentence of a line; "" if there is none."""
+    for sentence in reversed(_SENTENCE_END.split(line)):
+        if sentence.strip():
+            return sentence
+    return ""
+
+
+def _last_formulas(line: str, reader: Formulas) -> tuple[str, ...] | None:
+    """The formulas to which a line without an announcement commits; of an equation, the right side."""
+    last_formula_reader = Formulas(last=True, spans=reader.spans)
+    ledger: Commitments[str] = Commitments(last_formula_reader, free=True)
+    ledger.add_text(line, 0, len(line), cued=False)
+    results = [value.rpartition("=")[2].strip() or value for value in ledger.values]
+    return tuple(results) or None

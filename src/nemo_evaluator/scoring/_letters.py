@@ -1,6 +1,7 @@
 """The letters (or digits) of options in a clause: named, asserted, alone, or by the text of the option."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
@@ -103,16 +104,14 @@ class Letters:
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return NamedValues((verbatim,), 0, len(text), bare=True)
-        end = self.past_option(text, match.end(1), label)
-        labels, labels_end = self._joined_labels(text, label, end)
-        if len(labels) > 1:
-            return NamedValues(
-                labels, match.start(1), labels_end, bare=not text[labels_end:].strip(CLOSERS)
-            )
-        if not text[end:].strip(CLOSERS):
-            return NamedValues((label,), match.start(1), end, bare=True)
+        option_end = self.past_option(text, match.end(1), label)
+        labels, joined_end = self._joined_labels(text, label, option_end)
+        end = joined_end if len(labels) > 1 else option_end
+        is_followed = bool(text[end:].strip(CLOSERS))
+        if len(labels) > 1 or not is_followed:
+            return NamedValues(labels, match.start(1), end, bare=not is_followed)
         if cued and self._is_label(match, text_behind, label):
-            return NamedValues((label,), match.start(1), end)
+            return NamedValues(labels, match.start(1), end)
         return None
 
     def _is_label(self, match: re.Match[str], rest: str, label: str) -> bool:
@@ -202,20 +201,18 @@ class Letters:
             return verbatim
         normalised_text = f" {normalise(unmark(unlatex(text)))} "
         equal_labels: list[str] = []
-        contained_options: list[tuple[str, str]] = []
+        contained: list[tuple[str, str]] = []
         for option, label in self._option_words:
             if option == normalised_text:
                 equal_labels.append(label)
             if option in normalised_text:
-                contained_options.append((option, label))
+                contained.append((option, label))
         if len(equal_labels) == 1:
             return equal_labels[0]
+        contained_texts = [option for option, _ in contained]
         widest_labels: list[str] = []
-        for option, label in contained_options:
-            if not any(
-                option != longer_option and option in longer_option
-                for longer_option, _ in contained_options
-            ):
+        for option, label in contained:
+            if not _is_part_of_another(option, contained_texts):
                 widest_labels.append(label)
         return widest_labels[0] if len(widest_labels) == 1 else None
 
@@ -236,36 +233,47 @@ class Letters:
         stripped_options: dict[str, str] = {}
         for label, option in self.options.items():
             stripped_options[label] = option.strip().rstrip(".")
-        folded = [option.casefold() for option in stripped_options.values()]
+        option_counts = Counter(option.casefold() for option in stripped_options.values())
         token_of = {label: token for token, label in reversed(self.patterns.tokens.items())}
         lowered_text = lowered(text)
         # The longest option first, since it may contain another one.
         for label in sorted(stripped_options, key=lambda label: -len(self.options[label])):
             option = stripped_options[label]
-            is_unique = folded.count(option.casefold()) == 1
+            is_unique = option_counts[option.casefold()] == 1
             if not option or not is_unique or label not in token_of:
                 continue
             quotation = lowered(latin(prepare(option)))
             if quotation not in lowered_text:
                 continue
             # A short option ("No", "7") is a quotation only behind its label.
-            required = label.lower() if len(option) < _SHORTEST_QUOTATION else None
-            text = _masked_option(text, quotation, required, token=token_of[label])
+            required_label = label.lower() if len(option) < _SHORTEST_QUOTATION else None
+            text = _masked_option(text, quotation, required_label, token=token_of[label])
             lowered_text = lowered(text)
         return text
 
 
+def _is_part_of_another(option: str, options: list[str]) -> bool:
+    return any(option != other and option in other for other in options)
+
+
 def _masked_option(text: str, wanted: str, label: str | None, token: str) -> str:
-    """The text with one letter in place of an option, wherever it is quoted as whole words (behind ``label``)."""
+    """Replace an option by one letter, wherever it is quoted as whole words.
+
+    Args:
+        text: The text.
+        wanted: The option, in lower case.
+        label: The label that must precede the option; None if none has to.
+        token: The letter.
+    """
     lower = lowered(text)
     start = lower.find(wanted)
     while start >= 0:
         end = start + len(wanted)
         text_before = lower[max(0, start - _LABEL_WINDOW) : start].strip(CLOSERS + "([-–—")
-        is_quoted = label is None or text_before == label
+        has_label = label is None or text_before == label
         begins_in_word = lower[start - 1 : start].isalnum() and wanted[0].isalnum()
         ends_in_word = lower[end : end + 1].isalnum()
-        if is_quoted and not begins_in_word and not ends_in_word:
+        if has_label and not begins_in_word and not ends_in_word:
             text = f"{text[:start]}{token}{text[end:]}"
             lower = f"{lower[:start]}{token}{lower[end:]}"
         start = lower.find(wanted, start + 1)

@@ -68,7 +68,7 @@ def _pattern(phrase: str) -> re.Pattern[str] | None:
 
 
 def _masked_phrase(text: str, phrase: str, token: str) -> str:
-    """The text with one letter in place of a phrase, wherever it stands as whole words."""
+    """The text with a phrase replaced by one letter, where it is whole words."""
     lower = lowered(text)
     start = lower.find(phrase)
     while start >= 0:
@@ -124,34 +124,35 @@ class Mentions:
         """Find the phrase that a clause names.
 
         Returns:
-            The phrase, or ``OTHER``, or both when it cannot be told which of them the clause means; None when the
-            clause names nothing.
+            The phrase, or ``OTHER``, or both if the clause may mean either; None if the clause names nothing.
         """
         if _MANY in clause:
             return NamedValues((OTHER, 0), 0, len(clause))
-        mentions = list(_KNOWN.finditer(clause))
-        if not mentions:
+        mention = _KNOWN.search(clause)
+        if mention is None:
             return self._another(clause, cued)
-        start = mentions[0].start()
-        end = mentions[0].end()
-        text_before = clause[:start]
+        start, end = mention.span()
         if self.strict and not cued:
-            states = _PLAINLY_SO.search(clause, 0, start) is not None
-            if not states or self.rival_names(text_before):
+            is_asserted = _PLAINLY_SO.search(clause, 0, start) is not None
+            if not is_asserted or self.rival_names(clause[:start]):
                 return None
+        if self._has_rival(clause, start, end, cued=cued):
+            return NamedValues((0, OTHER), start, end)
+        is_bare = not _PARTS.search(_KNOWN.sub("", clause))
+        return NamedValues((0,), start, end, bare=is_bare)
+
+    def _has_rival(self, clause: str, start: int, end: int, *, cued: bool) -> bool:
+        """Whether a clause names something else besides the phrase at [start, end)."""
         if _in_parentheses(clause, start):
-            return NamedValues((0, OTHER), start, end)
+            return True
         # Joined to something else by "or", "and" or a slash.
-        is_joined = _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start)
-        if is_joined:
-            return NamedValues((0, OTHER), start, end)
-        is_asserted = _ASSERTED.search(clause, 0, start) is not None
-        if not is_asserted and cued:
-            is_asserted = not self.rival_names(text_before)
-        if not is_asserted and self.rival_names(clause):
-            return NamedValues((0, OTHER), start, end)
-        bare = not _PARTS.search(_KNOWN.sub("", clause))
-        return NamedValues((0,), start, end, bare=bare)
+        if _JOINED_AFTER.match(clause, end) or _JOINED_BEFORE.search(clause, 0, start):
+            return True
+        if _ASSERTED.search(clause, 0, start) is not None:
+            return False
+        if cued and not self.rival_names(clause[:start]):
+            return False
+        return self.rival_names(clause)
 
     def weak(self, line: str) -> NamedValues[int] | None:
         """Return the phrase of a line that consists of phrases alone; None for any other line."""

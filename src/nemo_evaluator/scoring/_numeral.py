@@ -1,7 +1,6 @@
 """Numerals: what a run of digits with its sign, separators and units may stand for; and numbers in words."""
 
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final, Self, TypeAlias
 
@@ -15,9 +14,18 @@ from nemo_evaluator.scoring._text import prepare, unlatex
 NUMBER: Final = pattern("numeral.number")
 _SIGN: Final = pattern("numeral.sign")
 _SIGN_WIDTH: Final = 8
-_SCALES: Final = {
-    word: int(scale) for scale, *named in map(str.split, words("numeral.scales")) for word in named
-}
+
+
+def _scale_words() -> dict[str, int]:
+    """Return the factor of each word such as million."""
+    factors: dict[str, int] = {}
+    for line in words("numeral.scales"):
+        factor, *scale_words = line.split()
+        factors.update(dict.fromkeys(scale_words, int(factor)))
+    return factors
+
+
+_SCALES: Final = _scale_words()
 # Languages in which 1.234 may be one thousand two hundred thirty-four.
 _COMMA_LANGUAGES: Final = words("numeral.comma_languages")
 _SMALLEST_GROUP: Final = 3
@@ -36,14 +44,14 @@ class Number:
     readings: tuple[Value, ...]
 
     def equals(self, other: Self, tolerance: Fraction | None = None) -> bool:
-        """True when some reading of one is some reading of the other."""
+        """Return whether a reading of one number is a reading of the other, or differs by at most the tolerance."""
         if tolerance is None:
             return not set(self.readings).isdisjoint(other.readings)
-        return any(
-            abs(Fraction(mine) - theirs) <= tolerance
-            for mine in self.readings
-            for theirs in other.readings
-        )
+        for own_value in self.readings:
+            for other_value in other.readings:
+                if abs(Fraction(own_value) - other_value) <= tolerance:
+                    return True
+        return False
 
     @property
     def canonical(self) -> str:
@@ -82,7 +90,7 @@ def read(match: re.Match[str], language: str | None) -> Number | None:
         return Number(token, (int(token),))
     if before.endswith("."):
         token = f".{token}"
-    values = _scaled(match, list(_values(token, language)))
+    values = _scaled(match, _values(token, language))
     if "-" in before:
         values = [-value for value in values]
     written = f"{before.rstrip('.')}{token}{text[match.end('rest') : match.end()]}".strip()
@@ -125,66 +133,88 @@ def _before(text: str, start: int) -> str:
 def _scaled(match: re.Match[str], values: list[Value]) -> list[Value]:
     """Apply a fraction, a power of ten, a percent sign, or a word such as million."""
     if match["bottom"]:
-        bottom = int(match["bottom"])
-        if bottom:
-            values = [value + Fraction(int(match["top"]), bottom) for value in values]
-        else:
-            values = []
+        # A mixed number: 2 1/2.
+        values = _plus_fraction(values, int(match["top"]), int(match["bottom"]))
     if match["under"]:
-        under = int(match["under"])
-        if under:
-            values = [Fraction(value) / under for value in values]
-        else:
-            values = []
+        values = _divided(values, int(match["under"]))
     exponent = match["exp"] or match["power"]
     if exponent:
-        if abs(int(exponent)) > _LARGEST_EXPONENT:
-            values = []
-        else:
-            values = [v * Fraction(10) ** int(exponent) for v in values]
+        values = _times_power_of_ten(values, int(exponent))
     if match["percent"]:
-        values += [Fraction(value) / 100 for value in values]
+        values = values + _divided(values, 100)
     if match["scale"]:
         scale = _SCALES[match["scale"].lower()]
         values = [value * scale for value in values]
     return values
 
 
-def _values(token: str, language: str | None) -> Iterator[Value]:
-    """Yield the possible meanings of digits with points, commas, spaces or apostrophes."""
+def _plus_fraction(values: list[Value], top: int, bottom: int) -> list[Value]:
+    if bottom == 0:
+        return []
+    return [value + Fraction(top, bottom) for value in values]
+
+
+def _divided(values: list[Value], divisor: int) -> list[Value]:
+    if divisor == 0:
+        return []
+    return [Fraction(value) / divisor for value in values]
+
+
+def _times_power_of_ten(values: list[Value], exponent: int) -> list[Value]:
+    if abs(exponent) > _LARGEST_EXPONENT:
+        return []
+    return [value * Fraction(10) ** exponent for value in values]
+
+
+def _values(token: str, language: str | None) -> list[Value]:
+    """List the possible meanings of digits with points, commas, spaces or apostrophes."""
     token = _ungroup(token)
     commas = token.count(",")
     points = token.count(".")
     if commas and points:
-        # The last separator parts the decimals.
-        decimal = max(",", ".", key=token.rfind)
-        group_separator = "." if decimal == "," else ","
-        head, _, tail = token.rpartition(decimal)
-        if decimal not in head and _grouped(head, group_separator):
-            yield Fraction(f"{head.replace(group_separator, '')}.{tail}")
-        else:
-            yield Fraction(tail)
-    elif commas + points == 0:
-        yield Fraction(int(token))
-    elif commas + points > 1:
-        separator = "," if commas else "."
-        grouped = _grouped(token, separator)
-        digits = token.replace(separator, "") if grouped else token.rpartition(separator)[2]
-        yield Fraction(int(digits))
-    else:
-        separator = "," if commas else "."
-        head, _, tail = token.partition(separator)
-        as_group = (
-            len(tail) == _SMALLEST_GROUP and 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
-        )
-        as_decimal = Fraction(f"{head or 0}.{tail}")
-        comma_language = (language or "")[:2].lower() in _COMMA_LANGUAGES
-        if as_group and (separator == "," or comma_language):
-            yield Fraction(int(head + tail))
-            if comma_language:
-                yield as_decimal
-        else:
-            yield as_decimal
+        return [_with_both_separators(token)]
+    if commas + points == 0:
+        return [Fraction(int(token))]
+    separator = "," if commas else "."
+    if commas + points > 1:
+        return [_with_repeated_separator(token, separator)]
+    return _with_one_separator(token, separator, language)
+
+
+def _with_both_separators(token: str) -> Fraction:
+    """The value of digits with commas and points, such as 1,234.5: the last separator starts the decimals."""
+    decimal_separator = max(",", ".", key=token.rfind)
+    group_separator = "." if decimal_separator == "," else ","
+    head, _, decimals = token.rpartition(decimal_separator)
+    if decimal_separator in head or not _grouped(head, group_separator):
+        return Fraction(decimals)
+    return Fraction(f"{head.replace(group_separator, '')}.{decimals}")
+
+
+def _with_repeated_separator(token: str, separator: str) -> Fraction:
+    """The value of 1,234,567; of digits that are not in groups, only the last ones count."""
+    if _grouped(token, separator):
+        return Fraction(int(token.replace(separator, "")))
+    return Fraction(int(token.rpartition(separator)[2]))
+
+
+def _with_one_separator(token: str, separator: str, language: str | None) -> list[Value]:
+    """The values of digits with one comma or point, which may separate decimals or thousands.
+
+    A comma before three digits separates thousands. A point there does so only in languages with a decimal comma; in
+    these, either separator may also start decimals.
+    """
+    head, _, tail = token.partition(separator)
+    as_decimal = Fraction(f"{head or 0}.{tail}")
+    may_be_group = (
+        len(tail) == _SMALLEST_GROUP and 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
+    )
+    has_decimal_comma = (language or "")[:2].lower() in _COMMA_LANGUAGES
+    if may_be_group and has_decimal_comma:
+        return [Fraction(int(head + tail)), as_decimal]
+    if may_be_group and separator == ",":
+        return [Fraction(int(head + tail))]
+    return [as_decimal]
 
 
 def _ungroup(token: str) -> str:

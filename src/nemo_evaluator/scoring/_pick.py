@@ -285,12 +285,26 @@ def _label_of_line(lines: list[str], reader: Letters) -> str | None:
 
     The line must consist of the label and its option, or of little else, without any of ``LINE_OBJECTIONS``.
     """
-    matches = [match for line in lines if (match := reader.patterns.line.match(line))]
-    labels = {reader.label(match[1] or match[2]) for match in matches}
+    matches: list[re.Match[str]] = []
+    labels: set[str] = set()
+    for line in lines:
+        match = reader.patterns.line.match(line)
+        if match is not None:
+            matches.append(match)
+            labels.add(reader.label(match[1] or match[2]))
     if len(labels) != 1:
         return None
-    match = matches[-1]
-    label = labels.pop()
+    return _committed_label(matches[-1], labels.pop(), reader)
+
+
+def _committed_label(match: re.Match[str], label: str, reader: Letters) -> str | None:
+    """The label that a line picks which begins with a label; None if it picks none.
+
+    Args:
+        match: The match of the label, in its line.
+        label: That label.
+        reader: Finds labels.
+    """
     line = match.string
     option = reader.options.get(label, "")
     end = reader.past_option(line, match.end(match.lastindex or 0), label)
@@ -308,7 +322,9 @@ def _label_of_line(lines: list[str], reader: Letters) -> str | None:
     if option_precedes and len(text_behind.split()) <= _REMARK_WORDS and not declines(text_behind):
         return label
     is_sentence = text_behind.rstrip("*_ ").endswith((".", "!"))
-    return label if is_sentence or not text_behind.strip(CLOSERS) else None
+    if is_sentence or not text_behind.strip(CLOSERS):
+        return label
+    return None
 
 
 class LineObjection(NamedTuple):

@@ -10,6 +10,8 @@ from nemo_evaluator.scoring._pick import pick
 from nemo_evaluator.scoring._text import prepare, unmark
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
+# Rows may have one column for each option.
+_COLUMNS: Final = "ABCDEFGHIJ"
 _CLASS: Final = lazy_pattern(r"\[([A-Za-z0-9])-([A-Za-z0-9])\]|\[([A-Za-z0-9]{2,})\]")
 
 
@@ -17,24 +19,30 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
     """Return a sample's option texts by label, if the row has them (``options``, ``choices`` or columns A, B, ...)."""
     metadata = sample.metadata
     offered = metadata.get("options") or metadata.get("choices")
-    if isinstance(offered, Mapping) and "text" in offered:
-        labels = offered.get("label") or ascii_uppercase
-        return {str(label): str(text) for label, text in zip(labels, offered["text"], strict=False)}
     if isinstance(offered, Mapping):
-        return {str(label): str(text) for label, text in offered.items() if len(str(label)) == 1}
+        return _mapped_options(offered)
     if isinstance(offered, Sequence) and not isinstance(offered, str):
-        return {
-            label: str(text)
-            for label, text in zip(ascii_uppercase, offered, strict=False)
-            if str(text)
-        }
-    if "A" in metadata and "B" in metadata:
-        return {
-            letter: str(metadata[letter])
-            for letter in "ABCDEFGHIJ"
-            if metadata.get(letter) is not None
-        }
-    return {}
+        lettered_texts = zip(ascii_uppercase, map(str, offered), strict=False)
+        return {label: text for label, text in lettered_texts if text}
+    if "A" not in metadata or "B" not in metadata:
+        return {}
+    options: dict[str, str] = {}
+    for label in _COLUMNS:
+        if metadata.get(label) is not None:
+            options[label] = str(metadata[label])
+    return options
+
+
+def _mapped_options(offered: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of ``{"text": [...], "label": [...]}`` or of ``{"A": ..., "B": ...}``."""
+    if "text" in offered:
+        labels = map(str, offered.get("label") or ascii_uppercase)
+        return dict(zip(labels, map(str, offered["text"]), strict=False))
+    options: dict[str, str] = {}
+    for label, text in offered.items():
+        if len(str(label)) == 1:
+            options[str(label)] = str(text)
+    return options
 
 
 def _judge(sample: ScorerInput, labels: str | None, default: str) -> Score:

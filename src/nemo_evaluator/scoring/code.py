@@ -10,6 +10,7 @@ import importlib.util
 import marshal
 import re
 import secrets
+import zlib
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -23,28 +24,30 @@ from nemo_evaluator.scoring.judging import values
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput, found, versioned
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
 _FENCE: Final = "```"
 _LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
 _PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
-_MODULES: Final = (
-    *(
-        "records",
-        "values",
-        "program",
-        "counting",
-        "proxies",
-        "exceptions",
-        "handing",
-        "session",
-        "names",
-        "judge",
-    ),
-    "main",
+# The modules of the judge, in the order in which they import each other. Those that start the program:
+_START_MODULES: Final = ("records", "values", "protocol", "main")
+# Those that only the process of the program needs.
+_PROGRAM_MODULES: Final = ("program",)
+# Those that judge it: they are loaded while the program starts.
+_JUDGE_MODULES: Final = (
+    "counting",
+    "proxies",
+    "exceptions",
+    "handing",
+    "session",
+    "controls",
+    "names",
+    "judge",
 )
-# Only for tests that need them.
+# Those that only some tests need.
 _MORE_MODULES: Final = (
     "expecting",
     "pytest_standin",
@@ -54,9 +57,12 @@ _MORE_MODULES: Final = (
     "libraries",
 )
 _FORMAT: Final = 2
+_COMPRESSION: Final = 9
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
+# Loading modules makes no garbage, so ``main`` switches the collection on when it has loaded them.
 _BOOT: Final = """
-import marshal, posix, sys
+import gc, marshal, posix, sys
+gc.disable()
 def read(size):
     data = b""
     while len(data) < size:
@@ -65,18 +71,22 @@ def read(size):
         data += part
     return data
 part = lambda: marshal.loads(read(int(read(10))))
-pack = part()
 new = type(sys)
 package = sys.modules["nel_judge"] = new("nel_judge")
 package.__path__ = []
-same = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER == pack["magic"]
+magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
 def load(modules):
-    for name, source, code in modules:
+    if modules["magic"] == magic:
+        contents = marshal.loads(modules["code"])
+    else:
+        import zlib
+        contents = marshal.loads(zlib.decompress(modules["source"]))
+    for name, content in contents:
         module = sys.modules["nel_judge." + name] = new("nel_judge." + name)
         module.__package__ = "nel_judge"
-        exec(marshal.loads(code) if same else compile(source, name + ".py", "exec"), module.__dict__)
+        exec(content, module.__dict__)
     return module
-load(pack["modules"]).main(part(), part, load)
+load(part()).main(part(), part(), part, load)
 """
 _NO_INTERPRETER: Final = 127
 _NOT_STARTED: Final = 126
@@ -261,11 +271,16 @@ async def judge_program(
             hint="give the benchmark a sandbox, e.g. `sandbox: {type: local}`",
         )
     secret_word = secrets.token_hex(16)
-    stdin = _modules() + _part({"program": _clean(program), "timeout": timeout})
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
-    needs_more = prepared["collect"] or prepared["mentioned"]
-    stdin += _part(
-        {**prepared, "word": secret_word, "modules": _compiled(_MORE_MODULES) if needs_more else []}
+    needs_more = bool(prepared["collect"] or prepared["mentioned"])
+    stdin = b"".join(
+        [
+            _modules(_START_MODULES),
+            _part({"program": _clean(program), "timeout": timeout}),
+            _modules(_PROGRAM_MODULES),
+            _modules((*_JUDGE_MODULES, *_MORE_MODULES) if needs_more else _JUDGE_MODULES),
+            _part({**prepared, "word": secret_word}),
+        ]
     )
     command = ["python3", "-I", "-S", "-c", _BOOT]
     result = await _run_in_living_sandbox(sandbox, command, stdin, timeout=timeout + _GRACE)
@@ -314,34 +329,50 @@ async def _run_in_living_sandbox(
 
 
 @cache
-def _modules() -> bytes:
-    """Return the judge as source and, for an interpreter of this version, as code.
+def _modules(names: tuple[str, ...]) -> bytes:
+    """Return the part of stdin with modules, as code for an interpreter of this version and as source for others.
 
-    Compiling the source takes longer than judging.
+    Compiling the source takes longer than judging, so the judge unpacks it only where it cannot use the code.
     """
-    return _part({"magic": importlib.util.MAGIC_NUMBER, "modules": _compiled(_MODULES)})
-
-
-@cache
-def _compiled(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
-    """Return the name, the source and the compiled code of each module."""
     folder = files("nemo_evaluator.scoring") / "judging"
-    modules = []
+    sources = []
+    codes = []
     for name in names:
         source = (folder / f"{name}.py").read_text(encoding="utf-8")
-        tree = ast.parse(source)
-        # The flag says the same, and spares each judge the import of that module.
-        tree.body = [node for node in tree.body if not _is_future_import(node)]
-        code = compile(
-            tree,
-            f"{name}.py",
-            "exec",
-            __future__.annotations.compiler_flag,
-            dont_inherit=True,
-            optimize=2,
-        )
-        modules.append((name, source, marshal.dumps(code)))
-    return modules
+        sources.append((name, source))
+        codes.append((name, _compiled(name, source)))
+    modules = {
+        "magic": importlib.util.MAGIC_NUMBER,
+        "code": marshal.dumps(codes),
+        "source": zlib.compress(marshal.dumps(sources, _FORMAT), _COMPRESSION),
+    }
+    return _part(modules)
+
+
+def _compiled(name: str, source: str) -> CodeType:
+    """Compile a module without what a judge does not need: docstrings, annotations, the future import."""
+    tree = ast.parse(source)
+    # The flag says the same, and spares each judge the import of that module.
+    tree.body = [node for node in tree.body if not _is_future_import(node)]
+    _drop_annotations(tree)
+    code: CodeType = compile(
+        tree,
+        f"{name}.py",
+        "exec",
+        __future__.annotations.compiler_flag,
+        dont_inherit=True,
+        optimize=2,
+    )
+    return code
+
+
+def _drop_annotations(tree: ast.Module) -> None:
+    """Remove the annotations of parameters and results, which are a quarter of the compiled code."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
 
 
 def _is_future_import(node: ast.stmt) -> bool:

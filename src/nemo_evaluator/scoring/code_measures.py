@@ -140,6 +140,18 @@ class _Search:
             return self._origins.first_foreign_name(node.args.defaults, scope)
         if isinstance(node, ast.Assert):
             return self._measure_in_truth(node.test, scope)
+        if isinstance(node, ast.BinOp):
+            return self._measure_among_operands([node.left, node.right], scope)
+        if isinstance(node, ast.Set):
+            return self._measure_among_operands(node.elts, scope)
+        if isinstance(node, ast.Call):
+            return self._measure_of_call(node, scope)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return self._measure_of_statement(node.value, scope)
+        return self._measure_in_control_flow(node, scope)
+
+    def _measure_in_control_flow(self, node: ast.AST, scope: NameScope) -> str | None:
+        """Return the measure in a condition, a loop or a context, which decides which assertions are reached."""
         if isinstance(node, (ast.If, ast.While, ast.IfExp)):
             return self._measure_in_conditions([node.test], scope)
         if isinstance(node, (ast.For, ast.AsyncFor)):
@@ -152,14 +164,6 @@ class _Search:
         if isinstance(node, ast.withitem):
             # A foreign context could swallow the exception of an assertion.
             return min(self._origins.roots(node.context_expr, scope), default=None)
-        if isinstance(node, ast.BinOp):
-            return self._measure_among_operands([node.left, node.right], scope)
-        if isinstance(node, ast.Set):
-            return self._measure_among_operands(node.elts, scope)
-        if isinstance(node, ast.Call):
-            return self._measure_of_call(node, scope)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            return self._measure_of_statement(node.value, scope)
         return None
 
     def _measure_in_conditions(self, conditions: list[ast.expr], scope: NameScope) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
         - ``mentioned``: the libraries that the judge has to prepare.
         - ``imports``: the modules that the tests import whatever the program answers.
         - ``asserts``: whether any assertion may depend on the program.
+        - ``defaults``: whether the tests replace an answer that is None or empty.
         - ``branches``: the assertions that answers must not keep from being reached.
         - ``asked``: the names that the tests may take from the program.
         - ``unbound``: names of the tests that an answer may leave unbound.
@@ -71,7 +73,9 @@ def prepare(measure: Measure) -> dict[str, Any]:
         "collect": [],
         "imports": [],
     }
-    content.update(tests="", asserts=False, branches={}, asked=[], unbound=[], unjudged="")
+    content.update(
+        tests="", asserts=False, defaults=False, branches={}, asked=[], unbound=[], unjudged=""
+    )
     content["mentioned"] = [library for library in _LIBRARIES if library in measure.source]
     try:
         module = ast.parse(measure.source)
@@ -97,26 +101,12 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
         is_known = scopes.is_builtin(name) or name in stub_names or name in _COMPARING
         return not is_known and name not in sys.stdlib_module_names
 
-    measure_name = find_measure(module, scopes, measure.entry, is_program=is_program)
-    if measure_name is not None:
-        content["unjudged"] = (
-            f"the tests measure with {measure_name!r}, which only the program could define"
-        )
     flow = Flow(module, scopes, is_program)
-    sink = find_sink(scopes, flow)
-    if sink is not None:
-        content["unjudged"] = f"the tests would run an answer of the program as code, with {sink!r}"
-    process_use = find_process_use(module)
-    if process_use is not None:
-        content["unjudged"] = (
-            f"the tests use {process_use}, which reaches only the judge's own process"
-        )
-    compared_class = find_own_equality(scopes, is_program)
-    if compared_class is not None:
-        content["unjudged"] = (
-            f"the tests compare objects of {compared_class!r}, whose own code would decide the result"
-        )
-    rewriter = Rewriter(scopes, flow, Truth(scopes, measure.entry))
+    content["unjudged"] = _why_unjudged(
+        module, scopes, flow, entry=measure.entry, is_program=is_program
+    )
+    content["defaults"] = any(_is_default(node) for node in ast.walk(module))
+    rewriter = Rewriter(scopes, flow, Truth(scopes, measure.entry), measure.entry)
     content["imports"] = [name for name in _imports(module) if name not in flow.decided_imports]
     content["collect"] = _collected(module)
     rewriter.visit(module)
@@ -124,6 +114,39 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     content["branches"] = rewriter.branches
     content["asked"] = sorted(program_names(scopes, is_program) | {measure.entry})
     content["unbound"] = sorted(flow.decided_names)
+
+
+def _why_unjudged(
+    module: ast.Module,
+    scopes: FileScopes,
+    flow: Flow,
+    entry: str,
+    is_program: Callable[[str], bool],
+) -> str:
+    """Return why the tests cannot be run; empty when they can.
+
+    Args:
+        module: The test file.
+        scopes: Its scopes.
+        flow: How its expressions depend on the program.
+        entry: The name of the function under test.
+        is_program: Whether a name that the file does not bind comes from the program.
+    """
+    # Of several reasons, the last one is reported.
+    reason = ""
+    measure_name = find_measure(module, scopes, entry, is_program=is_program)
+    if measure_name is not None:
+        reason = f"the tests measure with {measure_name!r}, which only the program could define"
+    sink = find_sink(scopes, flow)
+    if sink is not None:
+        reason = f"the tests would run an answer of the program as code, with {sink!r}"
+    process_use = find_process_use(module)
+    if process_use is not None:
+        reason = f"the tests use {process_use}, which reaches only the judge's own process"
+    compared_class = find_own_equality(scopes, is_program)
+    if compared_class is not None:
+        reason = f"the tests compare objects of {compared_class!r}, whose own code would decide the result"
+    return reason
 
 
 def _defined_by(stub: str) -> set[str]:
@@ -210,6 +233,21 @@ def _keep_last_word(body: list[ast.stmt]) -> None:
         last_statement.value.func = ast.Name("__nel_leave__", ast.Load())
         last_statement.value.args = last_statement.value.args or [ast.Constant(None)]
         ast.fix_missing_locations(last_statement)
+
+
+def _is_default(node: ast.AST) -> bool:
+    """Return whether ``f(3) or 9``, ``9 if r is None else r`` or ``if r is None:`` may replace an answer."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        return any(isinstance(operand, ast.Constant) for operand in node.values[1:])
+    if not isinstance(node, (ast.If, ast.IfExp)):
+        return False
+    # Also ``if r:`` and ``if not r:``.
+    return not isinstance(node.test, ast.Compare) or _mentions_none(node.test)
+
+
+def _mentions_none(comparison: ast.Compare) -> bool:
+    operands = [comparison.left, *comparison.comparators]
+    return any(isinstance(operand, ast.Constant) and operand.value is None for operand in operands)
 
 
 def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:

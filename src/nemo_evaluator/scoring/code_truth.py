@@ -214,20 +214,13 @@ class Truth:
                 return _UNKNOWN
             return self._constant(value, self._scopes.module, depth + 1)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            elements = [self._constant(element, scope, depth + 1) for element in node.elts]
-            if any(element is _UNKNOWN for element in elements):
-                return _UNKNOWN
-            return tuple(elements)
+            return self._constant_elements(node.elts, scope, depth)
         if isinstance(node, ast.Dict) and not node.keys:
             return ()
         if isinstance(node, ast.UnaryOp):
             return self._negative(node, scope, depth)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            left_value = self._constant(node.left, scope, depth + 1)
-            right_value = self._constant(node.comparators[0], scope, depth + 1)
-            if left_value is _UNKNOWN or right_value is _UNKNOWN:
-                return _UNKNOWN
-            return _compared(node.ops[0], left_value, right_value)
+            return self._constant_comparison(node, scope, depth)
         if (
             isinstance(node, ast.Call)
             and self._builtin(node, scope) == "len"
@@ -235,6 +228,21 @@ class Truth:
         ):
             return _length(node.args[0])
         return _UNKNOWN
+
+    def _constant_elements(self, elements: list[ast.expr], scope: NameScope, depth: int) -> Any:
+        """Return the values of all elements; _UNKNOWN if one of them is."""
+        values = [self._constant(element, scope, depth + 1) for element in elements]
+        if any(value is _UNKNOWN for value in values):
+            return _UNKNOWN
+        return tuple(values)
+
+    def _constant_comparison(self, node: ast.Compare, scope: NameScope, depth: int) -> Any:
+        """Return the result of a comparison of two operands; _UNKNOWN if one of them is."""
+        left_value = self._constant(node.left, scope, depth + 1)
+        right_value = self._constant(node.comparators[0], scope, depth + 1)
+        if left_value is _UNKNOWN or right_value is _UNKNOWN:
+            return _UNKNOWN
+        return _compared(node.ops[0], left_value, right_value)
 
     def _negative(self, node: ast.UnaryOp, scope: NameScope, depth: int) -> Any:
         value = self._constant(node.operand, scope, depth + 1)

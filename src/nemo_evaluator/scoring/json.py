@@ -24,9 +24,10 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def extract_json(text: str) -> Any:
-    """Return the last JSON value of a response; None when it has none.
+    """Return the JSON value that a response gives; None if it has none.
 
-    The whole text counts first, then the last fenced block that is JSON, then the objects and lists inside the text.
+    It is the whole text, else the last fenced block that is JSON, else the last object or list inside the text. The
+    last one counts even if an earlier one is wider, because a response corrects itself in what follows.
     """
     values = _values(text)
     return values[-1] if values else None
@@ -35,9 +36,9 @@ def extract_json(text: str) -> Any:
 def _values(text: str) -> list[Any]:
     """Return the JSON values of a response; of several the last one counts."""
     text = strip_reasoning(text).strip()
-    for candidate in (text, *(block.strip() for block in reversed(_FENCE.findall(text)))):
+    for candidate in (text, *reversed(_FENCE.findall(text))):
         try:
-            return [json.loads(candidate)]
+            return [json.loads(candidate.strip())]
         except (ValueError, RecursionError):
             continue
     return list(_embedded(text))
@@ -117,9 +118,7 @@ def json_schema(sample: ScorerInput, schema: Mapping[str, Any] | None = None) ->
             hint="put it into the config, the row or the target as `schema`",
         )
     validation = validate_json_schema(sample.response, expected_schema)
-    is_missing = validation["errors"] == [_NOTHING]
-    if is_missing:
-        extracted: str | None = None
-    else:
+    extracted: str | None = None
+    if validation["errors"] != [_NOTHING]:
         extracted = json.dumps(validation["extracted"], ensure_ascii=False)
     return found(extracted, validation["valid"], errors=validation["errors"])

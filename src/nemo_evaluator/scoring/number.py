@@ -248,12 +248,9 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
     lines = [line for line in text.split("\n") if line and not line.isspace()]
     if not lines or _is_list_of_numbers(lines):
         return None
-    for line in (lines[-1], lines[0]):
-        named_values = reader.weak(line)
-        if named_values is None:
-            continue
-        if not any(clause.has(VOID) for clause in clauses(line, 0, len(line))):
-            return named_values.values
+    lone_numbers = _on_its_own_line(lines, reader)
+    if lone_numbers is not None:
+        return lone_numbers
     if cut_off(text) or declines(text[-_REGION // 2 :]):
         return None
     last_number_reader = Numbers(language, last=True)
@@ -266,11 +263,25 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
         ledger.add_text(sentence, 0, len(sentence), cued=False)
         if ledger.values or NUMBER.search(sentence):
             return ledger.values or None
-    number_words = find_words(text) if len(text.split()) <= _FEW_WORDS else None
-    if number_words is None:
+    if len(text.split()) > _FEW_WORDS:
         return None
-    written, value = number_words
+    spelled_number = find_words(text)
+    if spelled_number is None:
+        return None
+    written, value = spelled_number
     return (Number(written, (value,)),)
+
+
+def _on_its_own_line(lines: list[str], reader: Numbers) -> tuple[Number, ...] | None:
+    """The number that is all of the last line, else of the first one; a denied one does not count."""
+    for line in (lines[-1], lines[0]):
+        named_values = reader.weak(line)
+        if named_values is None:
+            continue
+        is_denied = any(clause.has(VOID) for clause in clauses(line, 0, len(line)))
+        if not is_denied:
+            return named_values.values
+    return None
 
 
 def _is_list_of_numbers(lines: list[str]) -> bool:

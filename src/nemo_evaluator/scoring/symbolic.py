@@ -28,6 +28,7 @@ _DEFAULT_SECONDS: Final = 5.0
 _LONGEST: Final = 1000
 _WALL_FACTOR: Final = 6.0
 _START_SECONDS: Final = 120.0
+_REPLY_SECONDS: Final = 10.0
 _REMEMBERED: Final = 4096
 _LAST_WORD_SECONDS: Final = 5.0
 
@@ -92,23 +93,14 @@ class _SymbolicWorker:
             The line of its reply; empty when the worker ended.
         """
         process = self._process
-        is_new = process is None or process.poll() is not None
-        if process is None or is_new:
+        extra_seconds = _REPLY_SECONDS
+        if process is None or process.poll() is not None:
             self.stop()
-            process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-                },
-            )
+            process = self._process = _start_worker()
+            extra_seconds = _START_SECONDS
         assert process.stdin is not None and process.stdout is not None
         # The worker limits its own CPU time; the wall clock only guards against a worker that does not come back.
-        limit = seconds * _WALL_FACTOR + (_START_SECONDS if is_new else 10.0)
-        guard = threading.Timer(limit, process.kill)
+        guard = threading.Timer(seconds * _WALL_FACTOR + extra_seconds, process.kill)
         guard.daemon = True
         guard.start()
         try:
@@ -144,6 +136,18 @@ def _ended_by_limit(process: subprocess.Popen[bytes]) -> bool:
     except subprocess.TimeoutExpired:
         # It closed its output without ending.
         return False
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    """Start a worker with this process's import path."""
+    import_path = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-m", "nemo_evaluator.scoring._math_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": import_path},
+    )
 
 
 @cache
@@ -184,10 +188,7 @@ async def math(
     if len(target_values) > 1:
         # A list without brackets has no order.
         values = split_list(answer.rpartition("=")[2])
-        same_count = len(target_values) == len(values)
-        is_equal_list = same_count and await _paired(
-            target_values, values, workers, timeout=timeout
-        )
+        is_equal_list = await _paired(target_values, values, workers, timeout=timeout)
         return found(answer, is_equal_list or same_spelling)
     verdict = await _equal(answer, target, workers, timeout=timeout)
     return found(None if verdict is None else answer, bool(verdict))
@@ -211,7 +212,9 @@ async def _equal(answer: str, target: str, workers: MathPool, timeout: float) ->
 
 
 async def _paired(wanted: list[str], values: list[str], workers: MathPool, timeout: float) -> bool:
-    """Return whether each wanted value equals a different one of the values."""
+    """Return whether each wanted value equals a different one of the values, and none is left."""
+    if len(wanted) != len(values):
+        return False
     unused = list(values)
     for target in wanted:
         for value in unused:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
-from nemo_evaluator.scoring._claims import PLAINLY, ClaimKind, claims, foreign_claims
+from nemo_evaluator.scoring._claims import PLAINLY, Claim, ClaimKind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import NamedValues, clauses
 from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._mention import Mentions
@@ -20,7 +20,7 @@ from nemo_evaluator.scoring._vocabulary import cut_off as cut_off
 from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
-_PLAIN: Final = lazy_pattern(rf"{PLAINLY}\*{{0,2}}(?P<said>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
+_PLAIN: Final = lazy_pattern(rf"{PLAINLY}\*{{0,2}}(?P<answer>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
 _WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
@@ -50,15 +50,10 @@ def claimed_texts(text: str) -> Iterator[str]:
             hedge_start = len(part)
             for claim in find_claims(part):
                 hedge_start = min(hedge_start, hedge(part, claim))
-                if claim.place >= hedge_start:
-                    continue
-                word_count = part.count(" ", claim.start, claim.end)
-                if claim.kind is ClaimKind.WEAK and word_count > _SHORT:
-                    continue
-                plain_text = unmark(unlatex(committed_text(part, claim) or ""))
-                plain_text = plain_text.strip().strip("$").strip()
-                if plain_text:
-                    yield plain_text
+                if claim.place < hedge_start:
+                    announced_text = _announced_text(part, claim)
+                    if announced_text:
+                        yield announced_text
 
 
 def _shortened(text: str) -> Iterator[str]:
@@ -155,7 +150,7 @@ def _short_match(sample: ScorerInput) -> Score | None:
     match = _PLAIN.fullmatch(sample.response)
     if match is None:
         return None
-    answer = match["said"]
+    answer = match["answer"]
     plain_answer = normalise(answer)
     targets = targets_of(sample)
     normalised_targets = [normalise(target) for target in targets]
@@ -164,7 +159,18 @@ def _short_match(sample: ScorerInput) -> Score | None:
     for target in normalised_targets:
         if target in plain_answer or _NUMERIC.fullmatch(target):
             return None
-    return None if SCAN.search(answer) is not None else found(answer, False)
+    if SCAN.search(answer) is not None:
+        return None
+    return found(answer, False)
+
+
+def _announced_text(part: str, claim: Claim) -> str:
+    """The text of an announcement, without wrappers; "" if it is empty or too long for its kind."""
+    word_count = part.count(" ", claim.start, claim.end)
+    if claim.kind is ClaimKind.WEAK and word_count > _SHORT:
+        return ""
+    plain_text = unmark(unlatex(committed_text(part, claim) or ""))
+    return plain_text.strip().strip("$").strip()
 
 
 def _lone_phrase(lines: list[str], reader: Mentions) -> NamedValues[int] | None:
@@ -185,12 +191,8 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
         return lone_phrase.values
     if cut_off(text):
         return None
+    reader.strict = _has_rival_names(text, reader)
     ledger: Commitments[int] = Commitments(reader)
-    denied = ClauseMark.NOT | ClauseMark.REJECT
-    asserted_texts = (
-        clause.text for clause in clauses(text, 0, len(text)) if not clause.has(denied)
-    )
-    reader.strict = any(reader.rival_names(part, len(text)) for part in asserted_texts)
     if len(text) <= _REGION:
         # A few words, or an answer that opens with the phrase, need no announcement.
         is_brief = len(lines) == 1 and text.count(" ") < _SHORT // 2
@@ -206,15 +208,24 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     return None
 
 
+def _has_rival_names(text: str, reader: Mentions) -> bool:
+    """Whether a clause that is not a denial has a name that the question lacks."""
+    denied = ClauseMark.NOT | ClauseMark.REJECT
+    for clause in clauses(text, 0, len(text)):
+        if not clause.has(denied) and reader.rival_names(clause.text, len(text)):
+            return True
+    return False
+
+
 def token_f1(prediction: str, target: str) -> float:
     """Return the word overlap of two texts: the harmonic mean of precision and recall."""
     return word_f1(normalise(prediction), normalise(target))
 
 
-def word_f1(said: str, wanted: str) -> float:
+def word_f1(answer: str, target: str) -> float:
     """Return the word overlap of two normalised texts; an empty one equals only another empty one."""
-    answer_words = said.split()
-    target_words = wanted.split()
+    answer_words = answer.split()
+    target_words = target.split()
     if not answer_words or not target_words:
         return float(answer_words == target_words)
     shared_words = Counter(answer_words) & Counter(target_words)

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 # Kinds of assertions, as the rewriting knows them: the value depends on the program only if the program is called
-# meanwhile; the value is made from an answer; or the value is always the same.
+# meanwhile; the value is made from an answer; the value is always the same; or an answer is compared with a literal.
 APART: Final = 0
 INVOLVED: Final = 1
 CONSTANT: Final = 2
+DECISIVE: Final = 3
 _MAX_TEXT: Final = 400
 
 
@@ -46,21 +47,29 @@ class AssertionCounts:
     Attributes:
         answers: How many answers the program has given.
         counted: How many assertions hold that depend on the program.
+        decided: Whether an assertion held that only the expected answer can make true.
         end: The first reason why the tests cannot continue.
         failure: The first assertion that failed.
         evaluated: The numbers of the assertions that were evaluated.
         entered: The places that were reached where answers decide which assertions follow; see ``code_rewrite``.
         raised: The exception of the program that the tests have not received yet.
+        is_control: The tests run with a control, see ``controls``.
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Set all counts back to zero."""
         self.answers = 0
         self.counted = 0
+        self.decided = False
         self.end: End | None = None
         self.failure: str | None = None
         self.evaluated: set[int] = set()
         self.entered: set[int] = set()
         self.raised: BaseException | None = None
+        self.is_control = False
         self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
@@ -140,16 +149,20 @@ class AssertionCounts:
     def _count(self, before: int, kind: int) -> None:
         if kind == CONSTANT:
             return
-        if self.answers > before or (kind == INVOLVED and self.answers):
+        asked = self.answers > before
+        if asked or (kind != APART and self.answers):
             self.counted += 1
+        if asked and kind == DECISIVE:
+            self.decided = True
 
-    def caught(self, catches_all: bool, skips_assertion: bool, demanded: bool) -> None:
+    def caught(self, catches_all: bool, skips_assertion: bool, demanded: bool, notes: bool) -> None:
         """A handler of the tests begins.
 
         Args:
             catches_all: It names no class of exceptions, or one that all of them have.
             skips_assertion: The exception may have kept an assertion from being evaluated.
             demanded: The tests fail when there is no exception.
+            notes: The handler sets a flag, which the tests may demand.
         """
         error = sys.exc_info()[1]
         if isinstance(error, (End, Skipped)):
@@ -158,6 +171,8 @@ class AssertionCounts:
             if catches_all and skips_assertion:
                 self.settle()
             self.raised = None
+            if demanded or notes:
+                self._end_control()
             if demanded:
                 self.counted += 1
         elif isinstance(error, (AssertionError, Failed)):
@@ -165,6 +180,8 @@ class AssertionCounts:
 
     def ordered(self, value: Any) -> Any:
         """An operand of ``<`` or ``>``: no assertion may hold because it is not a number."""
+        if hasattr(value, "_nel_control"):
+            self._end_control()
         if isinstance(value, float) and value != value:
             self.fail("AssertionError: the answer is not a number")
         return value
@@ -179,8 +196,14 @@ class AssertionCounts:
         if error is None or error is not self.raised:
             return False
         self.raised = None
+        self._end_control()
         self.counted += 1
         return True
+
+    def _end_control(self) -> None:
+        """End a control where its answer may be right: an exception that the tests demand, or one side of ``<``."""
+        if self.is_control:
+            raise self.stop("wrong", "the answer of a control may be right here")
 
 
 def describe(error: BaseException) -> str:

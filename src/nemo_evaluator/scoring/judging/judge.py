@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .controls import ControlSession, answers_of
 from .counting import End, Failed, Skipped, Unrunnable, describe
 from .names import Names
 from .session import ProgramSession
@@ -9,15 +10,25 @@ from .session import ProgramSession
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Not at run time: it would double the time that a judge takes to start.
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, Final
+
+# The part of ``signal`` that needs no import from a file; type checkers do not know it.
+signal: Any = __import__("_signal")
+# Seconds that all controls together may take, and between two attempts to end them.
+_CONTROL_SECONDS: Final = 1.0
+_REPEATED: Final = 0.1
 
 
-def judge(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
+def judge(
+    session: ProgramSession, tests: dict[str, Any], end_program: Callable[[], None]
+) -> tuple[str, str]:
     """Run the tests.
 
     Args:
         session: Asks the program.
         tests: What was read after the program was started; see ``code_tests.Prepared``.
+        end_program: Kills the program and all processes that it started.
 
     Returns:
         The verdict, and why it is not "passed".
@@ -28,14 +39,26 @@ def judge(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
         code = compile(tests["tests"], "tests.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return "unjudged", f"the tests are not valid Python: {describe(error)}"
+    verdict = _run_tests(code, session, tests)
+    if verdict[0] != "passed":
+        return verdict
+    if session.tally.decided:
+        # Tests that compare an answer with a literal fail every control: running them would show nothing.
+        return verdict
+    # The program is not needed any more, and must not disturb what follows.
+    end_program()
+    if _passes_a_control(code, session, tests):
+        return "unjudged", "the tests also pass a program that answers every question alike"
+    return verdict
+
+
+def _run_tests(
+    code: Any, session: ProgramSession | ControlSession, tests: dict[str, Any]
+) -> tuple[str, str]:
+    """Run the tests once, and return the verdict and why it is not "passed"."""
     try:
         session.greet()
-        names = Names(session, tests)
-        if tests["mentioned"]:
-            from .libraries import prepare_libraries  # noqa: PLC0415 - it is sent along only where it is needed
-
-            prepare_libraries(session.tally, tests["mentioned"])
-        _run(code, names, tests)
+        _run(code, Names(session, tests), tests)
     except End:
         pass
     except BaseException as error:  # noqa: BLE001 - whatever the tests raise is their verdict
@@ -44,8 +67,36 @@ def judge(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
     return session.ended or _conclusion(session, tests)
 
 
+def _passes_a_control(code: Any, session: ProgramSession, tests: dict[str, Any]) -> bool:
+    """Whether the tests pass a program that cannot be right.
+
+    Tests that take too long for it count as tests that fail it.
+    """
+    signal.setitimer(signal.ITIMER_REAL, _CONTROL_SECONDS, _REPEATED)
+    tally = session.tally
+    passes = False
+    try:
+        for answer in answers_of(tally, has_defaults=tests["defaults"]):
+            control = ControlSession(tally, answer, awaited="await" in tests["tests"])
+            if _run_tests(code, control, tests)[0] == "passed":
+                passes = True
+                break
+    except End:
+        # The time is up while no test runs.
+        passes = False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0, 0)
+    tally.reset()
+    return passes
+
+
 def _run(code: Any, names: Names, tests: dict[str, Any]) -> None:
     session = names.session
+    if tests["mentioned"] and isinstance(session, ProgramSession):
+        # Once: controls come later, and find the libraries prepared.
+        from .libraries import prepare_libraries  # noqa: PLC0415 - it is sent along only where it is needed
+
+        prepare_libraries(session.tally, tests["mentioned"])
     try:
         exec(code, names)
     except SystemExit as error:
@@ -59,7 +110,7 @@ def _run(code: Any, names: Names, tests: dict[str, Any]) -> None:
 
 
 def _verdict_of(
-    error: BaseException, session: ProgramSession, tests: dict[str, Any]
+    error: BaseException, session: ProgramSession | ControlSession, tests: dict[str, Any]
 ) -> tuple[str, str]:
     """The verdict when the tests raise an exception."""
     text = describe(error)
@@ -84,7 +135,7 @@ def _verdict_of(
     return "crash", text
 
 
-def _conclusion(session: ProgramSession, tests: dict[str, Any]) -> tuple[str, str]:
+def _conclusion(session: ProgramSession | ControlSession, tests: dict[str, Any]) -> tuple[str, str]:
     """The verdict when the tests came to their end."""
     tally = session.tally
     if tally.raised is not None:

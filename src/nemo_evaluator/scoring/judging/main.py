@@ -7,14 +7,12 @@ other process can look into the judge, and only the judge knows the secret word 
 from __future__ import annotations
 
 import builtins
+import gc
 import posix as os
 import sys
 
 from . import values
-from .counting import End
-from .judge import judge
-from .program import FILE, ProgramObjects
-from .session import ProgramSession
+from .protocol import FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
+    from .session import ProgramSession
+
 # The part of ``signal`` that needs no import from a file; type checkers do not know it.
 signal: Any = __import__("_signal")
 _DUMPABLE: Final = 4
+# The process ids of the judge and its parent in a process space that was made for it. On a machine, 2 is the kernel's.
+_FIRST_IN_SPACE: Final = (2, 1)
 # Characters of a reason: the line with the verdict has to fit into what the host reads.
 _MAX_REASON: Final = 1000
 # The first user id for programs, and how many follow: what an earlier program left belongs to another user.
@@ -35,7 +37,10 @@ _IPC: Final = {"shm": (1, 7), "msg": (1, 7), "sem": (1, 4)}
 
 
 def main(
-    head: dict[str, Any], rest: Callable[[], dict[str, Any]], load: Callable[[list[Any]], Any]
+    head: dict[str, Any],
+    program_end: dict[str, Any],
+    part: Callable[[], dict[str, Any]],
+    load: Callable[[dict[str, Any]], Any],
 ) -> None:
     """Start the program, then read the tests and judge it.
 
@@ -43,8 +48,9 @@ def main(
 
     Args:
         head: The program and the time limit.
-        rest: Reads the tests from stdin.
-        load: Loads further modules of the judge.
+        program_end: The modules that the process of the program loads.
+        part: Reads the next part of stdin: the modules that judge, then the tests.
+        load: Loads modules of the judge.
     """
     user = _user()
     if user is None:
@@ -60,15 +66,16 @@ def main(
     try:
         if pid == 0:
             os.close(out)
+            load(program_end)
             _become_program(folder, user, head, pipes=(program_requests, program_replies))
         else:
             os.dup2(null, 1)
             os.dup2(null, 2)
             os.close(program_requests)
             os.close(program_replies)
-            session = ProgramSession(judge_requests, judge_replies)
+            pipes = judge_requests, judge_replies
             process = _ProgramProcess(pid, user, folder)
-            _judge_program(session, rest, load, process=process, timeout=head["timeout"], out=out)
+            _judge_program(pipes, part, load, process=process, timeout=head["timeout"], out=out)
     finally:
         # Never with a traceback, which blames the sandbox: a program may have lowered the limits of the judge.
         os._exit(1)
@@ -84,19 +91,23 @@ class _ProgramProcess:
 
 
 def _judge_program(
-    session: ProgramSession,
-    rest: Callable[[], dict[str, Any]],
-    load: Callable[[list[Any]], Any],
+    pipes: tuple[int, int],
+    part: Callable[[], dict[str, Any]],
+    load: Callable[[dict[str, Any]], Any],
     *,
     process: _ProgramProcess,
     timeout: float,
     out: int,
 ) -> None:
     sys.meta_path.append(_SitePackages(False))
-    tests = rest()
-    if tests["modules"]:
-        load(tests["modules"])
-    verdict, reason = _judged(session, tests, timeout)
+    # While the program starts: it does not need these modules.
+    load(part())
+    from .session import ProgramSession  # noqa: PLC0415
+
+    session = ProgramSession(*pipes)
+    tests = part()
+    gc.enable()
+    verdict, reason = _judged(session, tests, timeout, lambda: _kill_program(process))
     if os.getppid() != 1:
         # Else the process space ends with the judge, and everything in it.
         _end(process)
@@ -106,8 +117,16 @@ def _judge_program(
     os._exit(0 if verdict == "passed" else 1)
 
 
-def _judged(session: ProgramSession, tests: dict[str, Any], timeout: float) -> tuple[str, str]:
+def _judged(
+    session: ProgramSession,
+    tests: dict[str, Any],
+    timeout: float,
+    end_program: Callable[[], None],
+) -> tuple[str, str]:
     """The verdict and its reason; a verdict of "timeout" when there is none in time."""
+    from .counting import End  # noqa: PLC0415
+    from .judge import judge  # noqa: PLC0415
+
     verdicts: list[tuple[str, str]] = []
 
     def ring(*_: object) -> None:
@@ -119,7 +138,7 @@ def _judged(session: ProgramSession, tests: dict[str, Any], timeout: float) -> t
     signal.setitimer(signal.ITIMER_REAL, timeout, 0.1)
     while not verdicts:
         try:
-            verdicts.append(session.ended or judge(session, tests))
+            verdicts.append(session.ended or judge(session, tests, end_program))
         except End:
             continue
     return verdicts[0]
@@ -142,6 +161,9 @@ def _become_program(
     _look_like_a_script(folder)
     with open(FILE, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         file.write(head["program"])
+    from .program import ProgramObjects  # noqa: PLC0415
+
+    gc.enable()
     objects = ProgramObjects(*pipes)
     if objects.run(head["program"]):
         objects.serve()
@@ -259,22 +281,39 @@ def _folder(user: int | None) -> str:
     raise OSError("no folder can be written to")
 
 
-def _end(process: _ProgramProcess) -> None:
-    """Kill the program and all processes that it started, then remove its files."""
+def _kill_program(process: _ProgramProcess) -> None:
+    """Kill the program and all processes that it started."""
+    if (os.getpid(), os.getppid()) == _FIRST_IN_SPACE:
+        # The process space is the judge's own: everything else in it is the program's.
+        _kill_all()
+        return
     try:
         os.killpg(process.pid, 9)
     except OSError:
         os.kill(process.pid, 9)
+    if process.user is not None:
+        os.setresuid(process.user, process.user, 0)
+        _kill_all()
+        os.setresuid(0, 0, 0)
+
+
+def _kill_all() -> None:
+    """Kill all processes that this user may kill, except this one."""
+    try:
+        os.kill(-1, 9)
+    except OSError:
+        return
+
+
+def _end(process: _ProgramProcess) -> None:
+    """Kill the program and all processes that it started, then remove its files."""
+    _kill_program(process)
     os.waitpid(process.pid, 0)
     remains: list[str] = []
     if os.listdir(process.folder) != [FILE]:
         remains.append(process.folder)
     if process.user is not None:
         os.setresuid(process.user, process.user, 0)
-        try:
-            os.kill(-1, 9)
-        except OSError:
-            pass
         _remove_ipc(process.user)
         os.setresuid(0, 0, 0)
         remains += _files_of(process.user, process.folder)

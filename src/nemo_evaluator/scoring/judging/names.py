@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     # Not at run time: it would double the time that a judge takes to start.
     from typing import Any, Final
 
+    from .controls import ControlSession
     from .session import ProgramSession
+
+    _Session = ProgramSession | ControlSession
 
     _Globals = dict[str, Any]
 else:
@@ -76,7 +79,7 @@ _NOTHING: Final = object()
 class Names(_Globals):
     """The globals of the tests; a missing name comes from the stub, a module, or the program, in this order."""
 
-    def __init__(self, session: ProgramSession, tests: dict[str, Any]) -> None:
+    def __init__(self, session: _Session, tests: dict[str, Any]) -> None:
         own_builtins = dict(vars(builtins))
         own_builtins["next"] = _next_of(session)
         own_builtins["getattr"] = _getattr_of(session)
@@ -146,7 +149,7 @@ class Names(_Globals):
         return self._helpers
 
 
-def _getattr_of(session: ProgramSession) -> Any:
+def _getattr_of(session: _Session) -> Any:
     """``getattr`` for the tests: a name that the program chose does not lead into the judge."""
 
     def getattr(target: Any, name: str, *default: Any) -> Any:
@@ -173,7 +176,7 @@ def _format(pattern: Any, method: str, *args: Any, **kwargs: Any) -> Any:
     return Formatter().vformat(pattern, () if method == "format_map" else args, values)
 
 
-def _next_of(session: ProgramSession) -> Any:
+def _next_of(session: _Session) -> Any:
     """``next`` for the tests: when they take an item themselves, there has to be one."""
 
     def next(iterator: Any, default: Any = _NOTHING) -> Any:

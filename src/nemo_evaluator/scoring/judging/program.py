@@ -11,6 +11,19 @@ import posix as os
 import sys
 
 from . import values
+from .protocol import (
+    CALLBACK,
+    CHANGED,
+    ENDED,
+    FAILED,
+    FILE,
+    MISSING,
+    RAISED,
+    RETURNED,
+    STOPPED,
+    SYNTAX,
+    VALUE,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-FILE: Final = "main.py"
-# Kinds of replies: a value, an exception, the end of an iteration, a missing name, the end of the program, a program
-# that is not valid Python, a call of a function of the tests, and the arguments that a call changed.
-VALUE, RAISED, STOPPED, MISSING, ENDED, SYNTAX, CALLBACK, CHANGED = range(8)
-# Requests that are not an action: the result of a function of the tests, and the exception that it raised.
-RETURNED: Final = "returned"
-FAILED: Final = "failed"
 _MAX_TEXT: Final = 3000
 _MAX_LABEL: Final = 400
 _MAX_NAME: Final = 100

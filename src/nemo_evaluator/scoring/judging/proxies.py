@@ -118,7 +118,7 @@ class Remote:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> bool:
-        """The program learns what class of exception it is, and may suppress one that is no verdict."""
+        """The program learns what class of exception it is, and may suppress one that is not a verdict."""
         session = _state(self)[0]
         if error is not None:
             is_verdict = isinstance(error, AssertionError) or not isinstance(error, Exception)

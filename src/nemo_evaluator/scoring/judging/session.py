@@ -7,7 +7,7 @@ import builtins
 import posix as os
 import sys
 
-from . import program, values
+from . import protocol, values
 from .counting import AssertionCounts, End, describe, not_a_number
 from .exceptions import exception_type, rebuilt
 from .handing import is_of_judge, is_usable, perform
@@ -122,7 +122,7 @@ class ProgramSession:
                 if body is None:
                     raise self.stop("crash", "the program ended")
                 reply_key, kind, content = self._message(body)
-                if reply_key == "" and kind == program.CALLBACK and key:
+                if reply_key == "" and kind == protocol.CALLBACK and key:
                     self._call_back(content)
                     continue
                 if reply_key != key:
@@ -143,21 +143,21 @@ class ProgramSession:
 
     def _content(self, action: str, kind: Any, content: Any, operands: tuple[Any, ...]) -> Any:
         """The value of an answer; raises what the program raised."""
-        if kind == program.VALUE:
+        if kind == protocol.VALUE:
             return content
-        if kind == program.CHANGED and action == "call":
+        if kind == protocol.CHANGED and action == "call":
             return _change(operands, content)
-        if kind == program.STOPPED and action == "next":
+        if kind == protocol.STOPPED and action == "next":
             self.tally.answers += 1
             raise StopIteration
-        if kind == program.MISSING and action in ("name", "get", "len"):
+        if kind == protocol.MISSING and action in ("name", "get", "len"):
             raise MissingName
-        if kind not in (program.RAISED, program.ENDED, program.SYNTAX):
+        if kind not in (protocol.RAISED, protocol.ENDED, protocol.SYNTAX):
             raise values.Malformed("an unknown kind of answer")
         names, text, label, own = _exception(content)
-        if kind == program.SYNTAX:
+        if kind == protocol.SYNTAX:
             raise self.stop("compile_error", label)
-        if kind == program.ENDED or "MemoryError" in names:
+        if kind == protocol.ENDED or "MemoryError" in names:
             raise self.stop(_end_of(names), label)
         self.tally.answers += 1
         raise self.tally.send(rebuilt(names, text, own), label)
@@ -183,9 +183,9 @@ class ProgramSession:
             if error is self.tally.raised:
                 self.tally.raised = None
             names = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
-            self._send(("", program.FAILED, names[0], describe(error).partition(": ")[2]))
+            self._send(("", protocol.FAILED, names[0], describe(error).partition(": ")[2]))
         else:
-            self._send(("", program.RETURNED, result))
+            self._send(("", protocol.RETURNED, result))
         finally:
             self._depth -= 1
 

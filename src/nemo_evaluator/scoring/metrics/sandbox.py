@@ -53,7 +53,7 @@ class SandboxCommand:
         )
         if command is None:
             raise ScorerError(
-                f"metric {self.name!r} has no command, and the problem brings none",
+                f"metric {self.name!r} has no command, and the problem has none",
                 hint="set `command`, or give the rows a column `verify_command`",
             )
         await sample.sandbox.upload(sample.response.encode(), RESPONSE_FILE)
