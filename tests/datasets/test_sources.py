@@ -236,6 +236,9 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
             "huggingface.co",
         ),
         ("Temporary failure in name resolution", "cannot fetch", "mirror"),
+        ("500 Server Error (Request ID: 9f401e-a403bc), commit 1404d0", "cannot fetch", "mirror"),
+        ("the download of an aggregated file failed", "cannot fetch", "mirror"),
+        ("403 Client Error: Forbidden", "is gated", "HF_TOKEN"),
     ],
 )
 def test_what_the_hub_refuses_comes_with_the_fix(
@@ -245,3 +248,15 @@ def test_what_the_hub_refuses_comes_with_the_fix(
     with pytest.raises(UsageError, match=said) as caught:
         open_rows("hf://org/data?config=x&split=x")
     assert fix in (caught.value.hint or "")
+
+
+def test_a_missing_dataset_is_not_called_gated(fake_hub: FakeHub) -> None:
+    class RepositoryNotFoundError(Exception):
+        """The hub's library raises this for a name that does not exist."""
+
+    fake_hub.error = RepositoryNotFoundError(
+        "401 Client Error. (Request ID: Root=1)\n\nRepository Not Found for url: https://hub/x.\n"
+        "If you are trying to access a private or gated repo, make sure you are authenticated."
+    )
+    with pytest.raises(UsageError, match="no dataset 'org/data' on the hub"):
+        open_rows("hf://org/data")

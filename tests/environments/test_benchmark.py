@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from nemo_evaluator import scoring
 from nemo_evaluator.core.errors import ScorerError, UsageError
 from nemo_evaluator.core.types import SandboxSpec, SeedResult
 from nemo_evaluator.environments import (
@@ -76,6 +77,7 @@ async def test_every_parameter_reaches_where_it_should() -> None:
         system_prompt="Be short.",
         field_mapping={"q": "question", "target": "gold"},
         extra={"a": 1},
+        scorer_config={"c": 3},
         requirements=["pytest>=7"],
         prepare_row=prepare,
         b=2,
@@ -83,6 +85,7 @@ async def test_every_parameter_reaches_where_it_should() -> None:
     @scorer
     async def full(sample: ScorerInput) -> dict[str, Any]:
         seen.append(sample)
+        assert sample.config["b"] == 2
         return {"correct": sample.response == sample.target, "extracted": "x", "more": [1]}
 
     env = get_environment("full")
@@ -97,7 +100,7 @@ async def test_every_parameter_reaches_where_it_should() -> None:
         "extracted": "x",
         "more": [1],
     }
-    assert seen[0].config == {"a": 1, "b": 2}
+    assert seen[0].config == {"a": 1, "b": 2, "c": 3}
     assert seen[0].metadata["question"] == "q4"
 
 
@@ -278,6 +281,98 @@ def test_mistakes_are_said_before_anything_is_asked(keywords: dict[str, Any], sa
         get_environment("bad")
 
 
+ANSWERS = [{"q": "1+1?", "answer": "2"}]
+
+
+def equals_target(sample: ScorerInput) -> dict[str, Any]:
+    return {"correct": sample.response == sample.target}
+
+
+def through_a_helper(sample: ScorerInput) -> dict[str, Any]:
+    return equals_target(sample)
+
+
+def through_a_built_in(sample: ScorerInput) -> dict[str, Any]:
+    return scoring.exact_match(sample)
+
+
+def through_a_late_import(sample: ScorerInput) -> dict[str, Any]:
+    from nemo_evaluator import numeric_match
+
+    return numeric_match(sample)
+
+
+@pytest.mark.parametrize(
+    "function", [equals_target, through_a_helper, through_a_built_in, through_a_late_import]
+)
+def test_a_missing_target_column_is_refused(function: Any) -> None:
+    benchmark(name="untargeted", dataset=lambda: ANSWERS, prompt="{q}")(function)
+    with pytest.raises(UsageError, match=r"no column 'target' \(target_field\)") as caught:
+        get_environment("untargeted")
+    assert caught.value.hint is not None
+    assert "set target_field to the column of the right answer" in caught.value.hint
+
+
+async def test_a_scorer_that_ignores_the_target_needs_no_target_column() -> None:
+    @benchmark(name="short", dataset=lambda: ANSWERS, prompt="{q}")
+    @scorer
+    def short(sample: ScorerInput) -> dict[str, Any]:
+        """Never looks at the target."""
+        return {"correct": len(sample.response) < 3}
+
+    assert (await get_environment("short").verify("2", "")).reward == 1.0
+
+
+def test_a_judge_prompt_that_shows_the_expected_answer_needs_the_target_column() -> None:
+    def judge_prompt(seed: SeedResult, response: str) -> str:
+        return f"{response} / {seed.expected_answer}"
+
+    @benchmark(name="judged", dataset=lambda: ANSWERS, prompt="{q}", judge_prompt=judge_prompt)
+    @scorer
+    def judged(sample: ScorerInput) -> dict[str, Any]:
+        return scoring.needs_judge(sample)
+
+    with pytest.raises(UsageError, match="no column 'target'"):
+        get_environment("judged")
+
+
+def test_an_unknown_keyword_is_refused_with_a_suggestion() -> None:
+    decorator = benchmark(
+        name="misspelt", dataset=lambda: ANSWERS, prompt="{q}", target_feild="answer"
+    )
+    with pytest.raises(UsageError, match="no keyword 'target_feild'") as caught:
+        decorator(equals_target)
+    assert caught.value.hint is not None
+    assert "did you mean 'target_field'?" in caught.value.hint
+    assert "scorer_config={'target_feild': ...}" in caught.value.hint
+
+
+@pytest.mark.parametrize("form", ["item", "get", "alias", "helper"])
+def test_a_keyword_that_the_scorer_reads_is_a_setting(form: str) -> None:
+    def read(config: dict[str, Any]) -> Any:
+        return config["limit"]
+
+    def item(sample: ScorerInput) -> Any:
+        return sample.config["limit"]
+
+    def get(sample: ScorerInput) -> Any:
+        return sample.config.get("limit")
+
+    def alias(sample: ScorerInput) -> Any:
+        settings = sample.config
+        return settings["limit"]
+
+    def helper(sample: ScorerInput) -> Any:
+        return read(sample.config)
+
+    forms: dict[str, Any] = {"item": item, "get": get, "alias": alias, "helper": helper}
+    function = forms[form]
+    benchmark(name="limited", dataset=lambda: ANSWERS, prompt="{q}", limit=3)(function)
+    assert function.environment.definition.extra == {"limit": 3}
+    with pytest.raises(UsageError, match="no keyword 'limits'"):
+        benchmark(name="limited", dataset=lambda: ANSWERS, prompt="{q}", limits=3)(function)
+
+
 def test_an_endpoint_type_that_is_none() -> None:
     with pytest.raises(UsageError, match="endpoint_type 'chats'"):
         benchmark(name="bad", dataset=rows, endpoint_type="chats")
@@ -396,7 +491,8 @@ async def test_the_scorer_fingerprint_changes_with_what_changes_verdicts(tmp_pat
 from nemo_evaluator import scoring
 from nemo_evaluator.environments import benchmark, scorer
 from my_helper_for_fp import right
-@benchmark(name="fp_%s", dataset=lambda: [{"q": "a", "target": "t"}], prompt="{q}", limit=%s)
+@benchmark(name="fp_%s", dataset=lambda: [{"q": "a", "target": "t"}], prompt="{q}",
+           scorer_config={"limit": %s})
 @scorer
 def fp(sample):
     return {"correct": right(sample) %s}

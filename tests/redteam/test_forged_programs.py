@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import marshal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 import yaml
@@ -129,18 +129,12 @@ async def test_a_program_that_moves_before_its_judge_is_not_lost(
     """Whatever it does to a judge that has only just forked it, the judge, not the sandbox, is said to have failed."""
     real = code._compiled
 
-    def with_slow_judge(names: tuple[str, ...]) -> list[tuple[str, str, bytes]]:
-        modules = []
-        for name, source, compiled in real(names):
-            if name == "main":
-                assert "    pid = os.fork()\n" in source
-                wait = "    pid = os.fork()\n    if pid: __import__('time').sleep(0.7)\n"
-                slow = source.replace("    pid = os.fork()\n", wait)
-                compiled = marshal.dumps(
-                    compile(slow, "main.py", "exec", 0, dont_inherit=True, optimize=2)
-                )
-            modules.append((name, source, compiled))
-        return modules
+    def with_slow_judge(name: str, source: str) -> CodeType:
+        if name != "main":
+            return real(name, source)
+        assert "    pid = os.fork()\n" in source
+        wait = "    pid = os.fork()\n    if pid: __import__('time').sleep(0.7)\n"
+        return real(name, source.replace("    pid = os.fork()\n", wait))
 
     monkeypatch.setattr(code, "_compiled", with_slow_judge)
     monkeypatch.setattr(code, "_modules", code._modules.__wrapped__)

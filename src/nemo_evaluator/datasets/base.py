@@ -74,13 +74,15 @@ class ListRows(Rows):
 
     def __init__(self, rows: Iterable[Any], source: str = "") -> None:
         row_list: list[Any] = list(rows)
-        self._rows: list[JsonDict] = row_list
-        self.source = source
         for number, row in enumerate(row_list):
             if not isinstance(row, dict):
-                row_description = f"row {number} of {source or 'the dataset'}"
-                message = f"{row_description} is a {type(row).__name__}, not a mapping of columns"
-                raise UsageError(message, hint="a dataset yields one dict per problem")
+                message = f"row {number} of {source or 'the dataset'} is a {type(row).__name__}"
+                raise UsageError(
+                    f"{message}, not a mapping of columns",
+                    hint="a dataset yields one dict per problem",
+                )
+        self._rows: list[JsonDict] = row_list
+        self.source = source
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -154,8 +156,9 @@ class ChainedRows(Rows):
 
     def __init__(self, parts: Iterable[Rows]) -> None:
         self._parts = list(parts)
-        self._ends = list(accumulate(len(part) for part in self._parts))
-        self.source = " + ".join(dict.fromkeys(part.source for part in self._parts))
+        self._ends = list(accumulate(map(len, self._parts)))
+        sources = dict.fromkeys(part.source for part in self._parts)
+        self.source = " + ".join(sources)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

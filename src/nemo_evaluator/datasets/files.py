@@ -28,6 +28,7 @@ from nemo_evaluator.datasets.settings import cache_dir
 # Tables of image benchmarks contain whole images in a field.
 _LONGEST_FIELD = 1 << 30
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab", ".parquet")
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _LIST_KEYS = ("data", "rows", "examples", "instances")
 # The number of row groups of a parquet file that stay in memory.
 _KEPT = 4
@@ -48,20 +49,25 @@ def open_file(path: Path, source: str | None = None) -> Rows:
             f"dataset file {path} does not exist", hint=f"looked in {path.absolute().parent}"
         )
     source = source or str(path)
-    if path.name.lower().endswith(".gz"):
-        path = cached(path, path.name.lower().removesuffix(".gz"), partial(_gunzip, path))
+    file_name = path.name.lower()
+    if file_name.endswith(".gz"):
+        path = cached(path, file_name.removesuffix(".gz"), partial(_gunzip, path))
     suffix = path.suffix.lower()
     if suffix == ".json":
         return _open_json(path, source)
     if suffix == ".parquet":
-        rows = ParquetRows(path, source)
-        if not rows.is_scattered:
-            return rows
-        path = cached(path, f"{path.name}.jsonl", rows.write_jsonl)
-    elif suffix in {".csv", ".tsv", ".tab"}:
-        delimiter = "," if suffix == ".csv" else "\t"
-        path = cached(path, f"{path.name}.jsonl", partial(_csv_to_jsonl, path, delimiter, source))
+        return _open_parquet(path, source)
+    if suffix in _DELIMITERS:
+        convert = partial(_csv_to_jsonl, path, _DELIMITERS[suffix], source)
+        path = cached(path, f"{path.name}.jsonl", convert)
     return JsonlRows(path, source)
+
+
+def _open_parquet(path: Path, source: str) -> Rows:
+    rows = ParquetRows(path, source)
+    if rows.is_scattered:
+        return JsonlRows(cached(path, f"{path.name}.jsonl", rows.write_jsonl), source)
+    return rows
 
 
 def _open_json(path: Path, source: str) -> Rows:
@@ -76,14 +82,22 @@ def _open_json(path: Path, source: str) -> Rows:
             f"{source} is not valid JSON: {error}", hint="repair it, or save it as .jsonl"
         ) from error
     if isinstance(document, dict):
-        lists = [document[key] for key in _LIST_KEYS if isinstance(document.get(key), list)]
-        document = lists[0] if lists else [document]
+        document = _list_in(document)
     if not isinstance(document, list):
         raise UsageError(
             f"{source} holds a {type(document).__name__}",
             hint="a .json dataset is a list of objects",
         )
     return ListRows(document, source)
+
+
+def _list_in(document: JsonDict) -> list[Any]:
+    """Return the rows that an object contains under one of the usual keys; else the object is the only row."""
+    for key in _LIST_KEYS:
+        rows = document.get(key)
+        if isinstance(rows, list):
+            return rows
+    return [document]
 
 
 def cached(path: Path, name: str, make: Callable[[IO[bytes]], None]) -> Path:
@@ -164,8 +178,9 @@ class ParquetRows(Rows):
 
     def _read(self, index: int) -> JsonDict:
         group = bisect_right(self._ends, index)
-        offset = index - (self._ends[group - 1] if group else 0)
-        row: JsonDict = self._table(group).slice(offset, 1).to_pylist()[0]
+        group_start = self._ends[group - 1] if group else 0
+        table = self._table(group).slice(index - group_start, 1)
+        row: JsonDict = table.to_pylist()[0]
         return row
 
     def content_hash(self) -> str:

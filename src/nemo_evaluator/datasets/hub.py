@@ -7,6 +7,7 @@ import base64
 import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -26,23 +27,43 @@ from nemo_evaluator.datasets.settings import cache_dir, is_offline
 
 # The branch in which the hub stores parquet copies of datasets that are defined by a script.
 _PARQUET_BRANCH = "refs/convert/parquet"
-# Patterns of the libraries' error messages in lower case, and our messages and hints. The libraries change their error
-# classes more often than the texts.
-_KNOWN = {
-    "gated|401|403": (
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownError:
+    """An error of the hub's libraries, and what we tell the user about it.
+
+    Attributes:
+        pattern: Found in the class name and the message, in lower case. The libraries change their error classes more
+            often than the texts.
+        message: The problem.
+        fix: The fix.
+    """
+
+    pattern: str
+    message: str
+    fix: str
+
+
+_NO_DATASET = "there is no dataset {repo!r} on the hub (or you may not see it)"
+_CHECK_NAME = "check {page}; for a private dataset set HF_TOKEN; a local file needs its path"
+# The first that fits counts. Status codes are whole numbers: hashes and request ids contain their digits, too.
+_KNOWN = (
+    # Its message mentions status 401 and gated datasets, whatever the reason.
+    _KnownError("repositorynotfound", _NO_DATASET, _CHECK_NAME),
+    _KnownError(
+        r"gatedrepo|\bgated (repo|dataset)|\b40[13]\b",
         "{repo} is gated",
         "accept its terms at {page}, then set HF_TOKEN to a token that may read it",
     ),
-    "builderconfig|config name is missing": (
+    _KnownError(
+        "builderconfig|config name is missing",
         "{repo} has no config {config!r}",
         "add ?config=...; it has: {listed}",
     ),
-    "unknown split|bad split": ("{repo} has no split {split!r}", "it has: {listed}"),
-    "404|doesn't exist|notfound": (
-        "there is no dataset {repo!r} on the hub (or you may not see it)",
-        "check {page}; for a private dataset set HF_TOKEN; a local file needs its path",
-    ),
-}
+    _KnownError("unknown split|bad split", "{repo} has no split {split!r}", "it has: {listed}"),
+    _KnownError(r"\b404\b|doesn't exist|notfound", _NO_DATASET, _CHECK_NAME),
+)
 
 
 def hub_library() -> Any:
@@ -68,9 +89,7 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
     if revision is None or not cache_path(ref, revision).exists():
         _refuse_offline(ref.key)
         try:
-            revision = revision or str(
-                hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha
-            )
+            revision = revision or _current_revision(ref)
             cached_file = cache_path(ref, revision)
             if not cached_file.exists():
                 _write(cached_file, _download(ref, revision))
@@ -79,6 +98,11 @@ def fetch(ref: DatasetRef, revision: str | None) -> tuple[Rows, str | None]:
         except Exception as error:
             raise explain(ref, error) from error
     return JsonlRows(cache_path(ref, revision), ref.key), revision
+
+
+def _current_revision(ref: DatasetRef) -> str:
+    """Ask the hub for the commit that the revision of ``ref`` names now; by default the newest."""
+    return str(hub_client().HfApi().dataset_info(ref.repo, revision=ref.revision).sha)
 
 
 def _refuse_offline(what: str) -> None:
@@ -110,17 +134,9 @@ def download(url: str) -> Path:
     Raises:
         UsageError: The file cannot be fetched.
     """
-    suffix = next(
-        (
-            known_suffix
-            for known_suffix in SUFFIXES
-            if url.lower().endswith((known_suffix, f"{known_suffix}.gz"))
-        ),
-        ".jsonl",
-    )
     # Without passwords and tokens, because the same file with another token is the same file.
     folder, _, file_name = public_url(url).rpartition("/")
-    name = safe_name(file_name) or f"data{suffix}"
+    name = safe_name(file_name) or f"data{_suffix_of(url)}"
     cached_file = cache_dir() / "url" / safe_name(folder) / name
     if not cached_file.exists():
         _refuse_offline(url)
@@ -132,6 +148,14 @@ def download(url: str) -> Path:
                 f"cannot fetch {url}: {error}", hint="check the network, or use a mirror"
             ) from error
     return cached_file
+
+
+def _suffix_of(url: str) -> str:
+    """Return the known suffix that a URL ends in; ``.jsonl`` by default."""
+    for suffix in SUFFIXES:
+        if url.lower().endswith((suffix, f"{suffix}.gz")):
+            return suffix
+    return ".jsonl"
 
 
 def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
@@ -159,16 +183,13 @@ def _download(ref: DatasetRef, revision: str) -> Iterable[dict[str, Any]]:
 
 
 def _write(target: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write rows as JSON lines, with the bytes of images and sounds in Base64."""
+    """Write rows as JSON lines, with the bytes of images and sounds in Base64, as mirrors do."""
     with replacing(target) as file:
         for row in rows:
             for key, value in row.items():
-                # Store media cells as Base64 text, as mirrors do.
                 if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
-                    row[key] = {
-                        "path": value.get("path"),
-                        "bytes_base64": base64.b64encode(value["bytes"]).decode(),
-                    }
+                    content = base64.b64encode(value["bytes"]).decode()
+                    row[key] = {"path": value.get("path"), "bytes_base64": content}
             file.write(orjson.dumps(row, default=str, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
@@ -176,23 +197,23 @@ def explain(ref: DatasetRef, error: Exception) -> UsageError:
     """Convert an error of the hub to one for users, with the problem and its fix."""
     text = str(error)
     type_name = type(error).__name__
+    available = ""
     choices = re.search(r"\[(['\"][^\]]+)\]", text)
     if choices:
-        choice_list = choices[1].replace("'", "").replace('"', "")
-    else:
-        choice_list = ""
-    page = f"https://huggingface.co/datasets/{ref.repo}"
+        available = choices[1].replace("'", "").replace('"', "")
     values = {
         "repo": ref.repo,
         "config": ref.config,
         "split": ref.split,
-        "listed": choice_list,
-        "page": page,
+        "listed": available,
+        "page": f"https://huggingface.co/datasets/{ref.repo}",
     }
-    for pattern, (message, fix) in _KNOWN.items():
-        if re.search(pattern, f"{text} {type_name}".lower()):
-            return UsageError(message.format(**values), hint=fix.format(**values))
-    hint = "check the network, or point NEL_DATA_MIRROR at a mirror that holds it"
+    searched_text = f"{type_name}: {text}".lower()
+    for known in _KNOWN:
+        if re.search(known.pattern, searched_text):
+            return UsageError(known.message.format(**values), hint=known.fix.format(**values))
+    first_line = text.partition("\n")[0]
     return UsageError(
-        f"cannot fetch {ref.key}: {type_name}: {text.partition(chr(10))[0]}", hint=hint
+        f"cannot fetch {ref.key}: {type_name}: {first_line}",
+        hint="check the network, or point NEL_DATA_MIRROR at a mirror that holds it",
     )

@@ -50,16 +50,19 @@ class JsonlRows(Rows):
         return len(self._starts)
 
     def expect(self, numbers: Sequence[int]) -> None:
-        """Read the announced rows in advance, if they are small enough together."""
-        # Reading many rows together takes a fifth of the time of reading each between other work. If a read fails, each
-        # row is read alone later, and reports its own error.
+        """Read the announced rows in advance, if they are small enough together.
+
+        Reading many rows together takes a fifth of the time of reading each between other work.
+        """
         self._expected = {}
-        if sum(self._sizes[number] for number in numbers) <= _CHUNK:
-            with suppress(OSError):
-                expected_lines: dict[int, bytes] = {}
-                for number in numbers:
-                    expected_lines[number] = self._pread(number, self._sizes[number])
-                self._expected = expected_lines
+        if sum(self._sizes[number] for number in numbers) > _CHUNK:
+            return
+        # If a read fails, each row is read alone later, and reports its own error.
+        with suppress(OSError):
+            expected_lines: dict[int, bytes] = {}
+            for number in numbers:
+                expected_lines[number] = self._pread(number, self._sizes[number])
+            self._expected = expected_lines
 
     def _pread(self, index: int, length: int) -> bytes:
         if self._fd < 0:
@@ -67,9 +70,11 @@ class JsonlRows(Rows):
         return os.pread(self._fd, length, self._starts[index])
 
     def _read(self, index: int) -> JsonDict:
-        line = self._expected.get(index)
+        line: bytes | memoryview | None = self._expected.get(index)
+        if line is None:
+            line = self._line(index)
         try:
-            row = orjson.loads(self._line(index) if line is None else line)
+            row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise SeedError(f"{self.source}: row {index} is not JSON: {error}") from error
         if not isinstance(row, dict):
@@ -77,14 +82,18 @@ class JsonlRows(Rows):
         return row
 
     def _line(self, index: int) -> bytes | memoryview:
-        """Return the bytes of a row; sequential readers get them from a larger block that is read at once."""
+        """Return the bytes of a row.
+
+        Sequential readers read a block of rows at a time; others read only the requested row.
+        """
         block, block_start = self._block
         size = self._sizes[index]
         offset = self._starts[index] - block_start
         if not 0 <= offset <= len(block) - size:
-            # Sequential readers read a block of rows at a time; others read only the requested row.
-            is_in_order = index == self._next
-            block = self._pread(index, max(size, _BLOCK) if is_in_order else size)
+            read_size = size
+            if index == self._next:
+                read_size = max(size, _BLOCK)
+            block = self._pread(index, read_size)
             offset = 0
             self._block = block, self._starts[index]
         self._next = index + 1

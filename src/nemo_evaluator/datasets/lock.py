@@ -64,32 +64,35 @@ def read_lock(path: Path | None = None) -> dict[str, LockEntry]:
         ) from error
 
 
-def check(key: str, found: LockEntry) -> None:
+def check(key: str, current: LockEntry) -> None:
     """Compare a dataset with its lock entry, and add or update the entry.
 
     Args:
         key: The key of the dataset.
-        found: The state of the dataset now.
+        current: The state of the dataset now.
 
     Raises:
         UsageError: In frozen mode, the dataset is not locked or has changed.
     """
     path = lock_file()
     locked = read_lock(path).get(key)
-    if locked is not None and locked.sha256 == found.sha256:
+    if locked is not None and locked.sha256 == current.sha256:
         return
-    change_message = locked and (
-        f"has changed since it was locked (locked: {_described(locked)}; now: {_described(found)})"
-    )
+    problem = "is not in the lock"
+    if locked is not None:
+        problem = (
+            "has changed since it was locked "
+            f"(locked: {_described(locked)}; now: {_described(current)})"
+        )
     if is_frozen():
         hint = "run once without --frozen to accept it, or restore the locked data"
-        raise UsageError(f"{key} {change_message or 'is not in the lock'}: {path}", hint=hint)
-    if change_message:
-        _log.warning("%s %s; scores may not be comparable", key, change_message)
+        raise UsageError(f"{key} {problem}: {path}", hint=hint)
+    if locked is not None:
+        _log.warning("%s %s; scores may not be comparable", key, problem)
     if _pending:
-        _pending[-1][key] = found
+        _pending[-1][key] = current
     else:
-        _add({key: found}, path)
+        _add({key: current}, path)
 
 
 @contextmanager
@@ -104,14 +107,17 @@ def one_write() -> Iterator[None]:
             _add(new_entries, lock_file())
 
 
-def _add(found: dict[str, LockEntry], path: Path) -> None:
+def _add(new_entries: dict[str, LockEntry], path: Path) -> None:
     """Add entries to a lock file."""
     with exclusive(path):
-        write_lock({**read_lock(path), **found}, path)
+        write_lock({**read_lock(path), **new_entries}, path)
 
 
 def forget(keys: set[str]) -> list[str]:
     """Remove entries, so that the next use takes the newest revision.
+
+    Args:
+        keys: The datasets.
 
     Returns:
         The removed keys, sorted.
@@ -120,17 +126,17 @@ def forget(keys: set[str]) -> list[str]:
     with exclusive(path):
         entries = read_lock(path)
         dropped = sorted(keys & entries.keys())
+        for key in dropped:
+            del entries[key]
         if dropped:
-            write_lock({key: entry for key, entry in entries.items() if key not in keys}, path)
+            write_lock(entries, path)
     return dropped
 
 
 def write_lock(entries: dict[str, LockEntry], path: Path) -> None:
     """Write a whole lock file."""
-    write_json(
-        path,
-        {"version": _VERSION, "datasets": {key: asdict(entries[key]) for key in sorted(entries)}},
-    )
+    datasets = {key: asdict(entries[key]) for key in sorted(entries)}
+    write_json(path, {"version": _VERSION, "datasets": datasets})
 
 
 def _described(entry: LockEntry) -> str:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import yaml
 
@@ -26,6 +26,8 @@ from nemo_evaluator.datasets.jsonl import JsonlRows
 from nemo_evaluator.datasets.ref import DatasetRef
 
 INDEX = "index.yaml"
+# The dataset, the config and the split.
+EntryKey: TypeAlias = tuple[str, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ class MirrorEntry:
     config: str | None = None
     revision: str | None = None
 
+    @property
+    def key(self) -> EntryKey:
+        """The dataset, the config and the split."""
+        return (self.dataset, self.config, self.split)
+
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
@@ -77,7 +84,10 @@ class Mirror:
 
     def find(self, ref: DatasetRef) -> MirrorEntry | None:
         """Return the entry of a dataset; None if there is none. A ``ref`` without a config matches the only config."""
-        candidates = [entry for entry in self._entries_of(ref) if entry.split == ref.split]
+        candidates: list[MirrorEntry] = []
+        for entry in self._entries_of(ref):
+            if entry.split == ref.split:
+                candidates.append(entry)
         for entry in candidates:
             if entry.config == ref.config:
                 return entry
@@ -157,8 +167,8 @@ def write_index(folder: Path, entries: list[MirrorEntry]) -> None:
     """Write the index of a mirror folder."""
     datasets: list[dict[str, Any]] = []
     for entry in entries:
-        fields = asdict(entry).items()
-        datasets.append({key: value for key, value in fields if value is not None})
+        fields = asdict(entry)
+        datasets.append({key: value for key, value in fields.items() if value is not None})
     index = {"version": 1, "datasets": datasets}
     write_atomic(folder / INDEX, yaml.safe_dump(index, sort_keys=False, allow_unicode=True))
 
@@ -196,16 +206,13 @@ def fill(folder: Path, opened: Iterable[Opened]) -> list[MirrorEntry]:
     older_entries: list[MirrorEntry] = []
     if (folder / INDEX).exists():
         older_entries = list(Mirror.read(folder).entries)
-    added_entries: dict[tuple[str, str | None, str], MirrorEntry] = {}
+    added_entries: dict[EntryKey, MirrorEntry] = {}
     for dataset in opened:
-        ref = dataset.ref
-        key = (ref.repo, ref.config, ref.split)
+        key = (dataset.ref.repo, dataset.ref.config, dataset.ref.split)
         if key in added_entries:
             continue
         added_entries[key] = _stored(folder, dataset)
-        older_entries = [
-            entry for entry in older_entries if (entry.dataset, entry.config, entry.split) != key
-        ]
+        older_entries = [entry for entry in older_entries if entry.key != key]
         # Written after each dataset: an interruption loses only the current one.
         write_index(folder, [*older_entries, *added_entries.values()])
     return list(added_entries.values())

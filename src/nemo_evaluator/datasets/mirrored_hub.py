@@ -74,20 +74,18 @@ def _entries(mirror: Mirror, path: str, config: str | None) -> list[MirrorEntry]
     Returns:
         The entries of this config; else those with all configs in one file; else those of the only config.
     """
-    named_entries: list[MirrorEntry] = []
+    entries_by_config: dict[str | None, list[MirrorEntry]] = {}
     for entry in mirror.entries:
         dataset = entry.dataset.lower()
         if path.lower() in (dataset, dataset.rpartition("/")[2]):
-            named_entries.append(entry)
-    exact_entries = [entry for entry in named_entries if entry.config == config]
-    if exact_entries:
-        return exact_entries
-    combined_entries = [entry for entry in named_entries if entry.config == "all"]
-    if combined_entries:
-        return combined_entries
-    configs = {entry.config for entry in named_entries}
-    if len(configs) == 1 and (config is None or configs == {None}):
-        return named_entries
+            entries_by_config.setdefault(entry.config, []).append(entry)
+    for wanted in (config, "all"):
+        if wanted in entries_by_config:
+            return entries_by_config[wanted]
+    if len(entries_by_config) == 1:
+        only_config = next(iter(entries_by_config))
+        if config is None or only_config is None:
+            return entries_by_config[only_config]
     return []
 
 

@@ -52,15 +52,15 @@ def open_rows(dataset: str | Path | DatasetRef, base: Path | None = None) -> Row
     if name.startswith(("http://", "https://")):
         return open_url(name)
     candidates = [Path(name).expanduser()]
-    searched = {str(Path.cwd())}
+    searched_folders = {str(Path.cwd())}
     if base:
         candidates.append(base / name)
-        searched.add(str(base))
+        searched_folders.add(str(base))
     for candidate in candidates:
         if candidate.is_file():
             return open_file(candidate)
     if isinstance(dataset, Path) or _looks_like_file(name):
-        folders = " and ".join(sorted(searched))
+        folders = " and ".join(sorted(searched_folders))
         hint = f"looked in {folders}; a hub dataset is written hf://owner/name?split=..."
         raise UsageError(f"dataset file {name} does not exist", hint=hint)
     return open_ref(DatasetRef.parse(name))
@@ -80,32 +80,41 @@ def open_ref(ref: DatasetRef) -> Rows:
     """
     folder = mirror_dir()
     if folder is not None:
-        mirror = Mirror.read(folder)
-        entry = mirror.find(ref)
-        if entry is None:
-            raise mirror.missing(ref)
-        rows = mirror.open(entry, ref.key)
-        revision = entry.revision
+        opened = _open_mirrored(Mirror.read(folder), ref)
         origin = "mirror"
-        complete = entry.complete
-        if not complete:
-            _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
     else:
-        # Imported here because it loads an HTTP client, which local datasets do not need.
-        from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
-
-        wanted_revision = ref.revision
-        locked = lock.read_lock().get(ref.key)
-        if not wanted_revision and locked:
-            wanted_revision = locked.revision
-        rows, revision = fetch(ref, wanted_revision)
+        opened = _open_from_hub(ref)
         origin = "hub"
-        complete = True
-    _record(Opened(ref, rows, revision, complete=complete))
-    lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), revision, origin=origin))
+    rows = opened.rows
+    _record(opened)
+    lock.check(ref.key, LockEntry(rows.content_hash(), len(rows), opened.revision, origin=origin))
     if ref.part is None:
         return rows
     return PickedRows(rows, ref.numbers(len(rows)))
+
+
+def _open_mirrored(mirror: Mirror, ref: DatasetRef) -> Opened:
+    """Open a hub dataset from a mirror, which may hold only a part of it."""
+    entry = mirror.find(ref)
+    if entry is None:
+        raise mirror.missing(ref)
+    rows = mirror.open(entry, ref.key)
+    if not entry.complete:
+        _log.warning("%s: the mirror holds a part of it (%s rows)", ref.key, f"{len(rows):,}")
+    return Opened(ref, rows, entry.revision, complete=entry.complete)
+
+
+def _open_from_hub(ref: DatasetRef) -> Opened:
+    """Open a dataset from the hub or its cache, in the locked revision if ``ref`` names none."""
+    # Imported here because it loads an HTTP client, which local datasets do not need.
+    from nemo_evaluator.datasets.hub import fetch  # noqa: PLC0415
+
+    wanted_revision = ref.revision
+    locked = lock.read_lock().get(ref.key)
+    if not wanted_revision and locked:
+        wanted_revision = locked.revision
+    rows, revision = fetch(ref, wanted_revision)
+    return Opened(ref, rows, revision)
 
 
 def open_url(url: str, fetch: Callable[[str], Rows] | None = None) -> Rows:

@@ -13,6 +13,7 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
 from nemo_evaluator.datasets.lock import one_write
+from nemo_evaluator.environments._scorer_code import reads_expected_answer, reads_target
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.definition import (
@@ -339,8 +340,8 @@ class BenchmarkEnvironment(EvalEnvironment):
         else:
             template = PromptTemplate("", set[str](), self.name, optional)
         target = definition.target_field
-        is_target_required = target != "target" or definition.score is None
-        if self._columns and is_target_required and target not in self._columns:
+        is_missing = bool(self._columns) and target not in self._columns
+        if is_missing and (target != "target" or _uses_target(definition)):
             available = sorted(self._columns)
             advice = "set target_field to the column of the right answer"
             raise UsageError(
@@ -403,6 +404,14 @@ def _positional_count(function: Callable[..., Any]) -> int:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             count += 1
     return count
+
+
+def _uses_target(definition: BenchmarkDefinition) -> bool:
+    """Return whether scoring compares answers with the target: without a scorer, by its code, or by its judge's."""
+    if definition.score is None or reads_target(definition.score):
+        return True
+    judge_functions = (definition.judge_prompt, definition.parse_judge)
+    return any(function and reads_expected_answer(function) for function in judge_functions)
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:

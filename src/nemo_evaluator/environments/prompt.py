@@ -28,6 +28,21 @@ _LATEX_BEFORE: Final = re.compile(r"(?:\\[A-Za-z]+|[\^_}\]])$")
 _FORMATTER: Final = string.Formatter()
 
 
+@dataclass(slots=True)
+class _Field:
+    """A field of a template.
+
+    Attributes:
+        name: The column.
+        formatted: The whole field, ``{column.attribute:format}``, if it has an attribute or a format.
+        text_after: The literal text up to the next field.
+    """
+
+    name: str
+    formatted: str | None
+    text_after: str = ""
+
+
 class PromptTemplate:
     """A template compiled for the columns of a dataset.
 
@@ -46,28 +61,31 @@ class PromptTemplate:
     ) -> None:
         self.columns: set[str] = set()
         self._where = where
-        # Each field, and the literal text that follows it; the first text has no field before it.
-        segments: list[tuple[str, str | None, list[str]]] = [("", None, [])]
+        # The text before the first field; then each field with the text that follows it.
+        self._head = ""
+        self._fields: list[_Field] = []
         position = 0
         for match in _FIELD.finditer(text):
-            literal = segments[-1][2]
-            field_name = match["name"]
-            literal.append(text[position : match.start()])
+            self._add_literal(text[position : match.start()])
             position = match.end()
-            if field_name is None:
-                literal.append(match[0][0])
-            elif field_name in columns or field_name in also:
-                self.columns.add(field_name)
-                segments.append(
-                    (field_name, match[0] if match["path"] or match["how"] else None, [])
-                )
+            name = match["name"]
+            if name is None:  # a doubled brace
+                self._add_literal(match[0][0])
+            elif name in columns or name in also:
+                self.columns.add(name)
+                has_format = bool(match["path"] or match["how"])
+                self._fields.append(_Field(name, match[0] if has_format else None))
             else:
-                self._refuse(field_name, match, text, columns=columns)
-                literal.append(match[0])
-        segments[-1][2].append(text[position:])
-        (_, _, head_texts), *field_segments = segments
-        self._head = "".join(head_texts)
-        self._rest = [(name, field, "".join(texts)) for name, field, texts in field_segments]
+                self._refuse(name, match, text, columns=columns)
+                self._add_literal(match[0])
+        self._add_literal(text[position:])
+
+    def _add_literal(self, text: str) -> None:
+        """Append literal text to the last field, or to the head."""
+        if self._fields:
+            self._fields[-1].text_after += text
+        else:
+            self._head += text
 
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt of a row.
@@ -77,21 +95,23 @@ class PromptTemplate:
         """
         parts = [self._head]
         try:
-            for name, format_field, literal in self._rest:
-                value = row[name]
-                if format_field is not None:
-                    value = _FORMATTER.vformat(format_field, (), {name: value})
+            for prompt_field in self._fields:
+                value = row[prompt_field.name]
+                if prompt_field.formatted is not None:
+                    value = _FORMATTER.vformat(
+                        prompt_field.formatted, (), {prompt_field.name: value}
+                    )
                 parts.append(value if type(value) is str else str(value))
-                parts.append(literal)
+                parts.append(prompt_field.text_after)
         except KeyError as error:
             raise SeedError(
                 f"{self._where}: a row has no column {error}; it has {', '.join(row)}"
             ) from error
         return "".join(parts)
 
-    def _refuse(self, word: str, found: re.Match[str], text: str, columns: set[str]) -> None:
+    def _refuse(self, word: str, match: re.Match[str], text: str, columns: set[str]) -> None:
         """Raise UsageError for an unknown column, unless the braces look like LaTeX or a format."""
-        if _LATEX_BEFORE.search(text[: found.start()]) or found["how"] or found["path"]:
+        if _LATEX_BEFORE.search(text[: match.start()]) or match["how"] or match["path"]:
             return
         available = sorted(columns)
         hint = did_you_mean(
@@ -156,10 +176,7 @@ class FewShot:
         pool = self._pool(row.get(self.by) if self.by else None)
         examples = [example for example in pool if example != row][: self.count]
         if len(examples) < self.count:
-            if self.by:
-                group = f" with {self.by} {row.get(self.by)!r}"
-            else:
-                group = ""
+            group = f" with {self.by} {row.get(self.by)!r}" if self.by else ""
             message = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(examples)}{group}"
             raise UsageError(message, hint=f"set fewshot to at most {len(examples)}")
         return examples
@@ -173,18 +190,18 @@ class FewShot:
         return self._texts[key]
 
     def _pool(self, group: Any) -> list[JsonDict]:
-        """Return the candidate examples of a group; there is one more than needed, in case the problem itself is among
-        them.
-        """
+        """Return the candidate examples of a group: one more than needed, in case the problem is among them."""
         if not self._pools:
-            # One more than requested, in case a problem is among its own examples.
             pool_size = self.count + 1
             numbers = list(range(len(self.source)))
             if not self.in_order:
                 random.Random("42:fewshot").shuffle(numbers)
-            for number in numbers if self.by else numbers[:pool_size]:
+            if not self.by:
+                numbers = numbers[:pool_size]
+            for number in numbers:
                 example = self.source[number]
-                pool = self._pools.setdefault(example.get(self.by) if self.by else None, [])
+                example_group = example.get(self.by) if self.by else None
+                pool = self._pools.setdefault(example_group, [])
                 if len(pool) < pool_size:
                     pool.append(example)
         return self._pools.get(group, [])

@@ -14,7 +14,7 @@ from nemo_evaluator.core.errors import BoundaryError, RequestRejectedError, boun
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.secrets import Secret, scrub
-from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.core.types import JsonDict, SeedResult, VerifyResult
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.schemes.gym_wire import assistant_text, seed_json
 from nemo_evaluator.models.images import image_url
@@ -80,16 +80,8 @@ class ServedBenchmark:
         method = scope["method"]
         path = scope["path"].rstrip("/")
         if (method, path) == ("GET", "/health"):
-            benchmark_facts = {
-                "benchmark": self._environment.name,
-                "dataset_size": self._size,
-                "protocol": self._protocol,
-            }
-            return 200, {"status": "ok", **benchmark_facts}
-        request_token = token_of(scope["headers"])
-        if self._token is not None and not hmac.compare_digest(
-            request_token.encode(), self._token.reveal().encode()
-        ):
+            return 200, self._health()
+        if not self._is_authorized(scope):
             return 401, {
                 "error": "the token is missing or wrong: send it as `Authorization: Bearer TOKEN`"
             }
@@ -97,28 +89,45 @@ class ServedBenchmark:
             return 200, {"size": self._size}
         if method != "POST" or path not in ("/seed_session", "/verify"):
             return 404, {"error": _NO_ROUTE}
+        raw_body = await read_body(receive)
+        if raw_body is None:
+            return 400, {"error": "the body is too large"}
         try:
-            raw_body = await read_body(receive)
             body = orjson.loads(raw_body or b"{}")
         except orjson.JSONDecodeError:
             body = None
-        if raw_body is None or not isinstance(body, dict):
-            return 400, {
-                "error": "the body is too large"
-                if raw_body is None
-                else "the body is not a JSON object"
-            }
+        if not isinstance(body, dict):
+            return 400, {"error": "the body is not a JSON object"}
         try:
             if path == "/verify":
                 return 200, await self._verify(body)
-            if "idx" not in body and "responses_create_params" in body:
-                # A NeMo Gym agent starts a rollout; it has the row already.
-                return 200, {}
-            return 200, seed_json(_sendable(await self._seed(body.get("idx", 0))))
+            return 200, await self._seed_session(body)
         except RequestRejectedError as error:
             return 400, {"error": error.message}
         except BoundaryError as error:
             return 500, {"error": scrub(error.message), "cause": str(error.cause)}
+
+    def _health(self) -> JsonDict:
+        return {
+            "status": "ok",
+            "benchmark": self._environment.name,
+            "dataset_size": self._size,
+            "protocol": self._protocol,
+        }
+
+    def _is_authorized(self, scope: Scope) -> bool:
+        """Whether a request has the token, if one is required."""
+        if self._token is None:
+            return True
+        request_token = token_of(scope["headers"])
+        return hmac.compare_digest(request_token.encode(), self._token.reveal().encode())
+
+    async def _seed_session(self, body: JsonDict) -> JsonDict:
+        """Return the problem that the body of a /seed_session request names."""
+        if "idx" not in body and "responses_create_params" in body:
+            # A NeMo Gym agent starts a rollout; it has the row already.
+            return {}
+        return seed_json(_sendable(await self._seed(body.get("idx", 0))))
 
     async def _verify(self, body: JsonDict) -> JsonDict:
         """Score the answer in the body of a /verify request.
@@ -131,35 +140,46 @@ class ServedBenchmark:
         is_evaluator_protocol = "expected" in body
         response = assistant_text(body["response"])
         expected = str(body.get("expected" if is_evaluator_protocol else "expected_answer", ""))
+        seed = await self._seed_to_verify(body, expected)
+        verdict = await self._verdict(response, seed)
+        verdict_fields: JsonDict = {
+            "reward": verdict.reward,
+            "extracted_answer": verdict.extracted_answer,
+            "scoring_details": verdict.scoring_details,
+        }
+        if is_evaluator_protocol:
+            return verdict_fields | {"metadata": verdict.metadata}
+        request_fields = {key: value for key, value in body.items() if key != "metadata"}
+        return {**request_fields, "expected_answer": expected, **verdict_fields}
+
+    async def _seed_to_verify(self, body: JsonDict, expected: str) -> SeedResult:
+        """Return the problem of a /verify request: by its number, else from the fields of the body.
+
+        Raises:
+            RequestRejectedError: The problem has another expected answer.
+        """
         if "idx" in body:
             seed = await self._seed(body["idx"])
             if seed.expected_answer != expected:
                 raise RequestRejectedError(
                     f"problem {body['idx']} has another expected answer here"
                 )
-        else:
-            params = body.get("responses_create_params") or {}
-            metadata = body.get("metadata")
-            if metadata is None:
-                metadata = {key: value for key, value in body.items() if key not in _NOT_STORED}
-            seed = SeedResult(str(params.get("input", "")), expected, metadata)
+            return seed
+        params = body.get("responses_create_params") or {}
+        metadata = body.get("metadata")
+        if metadata is None:
+            metadata = {key: value for key, value in body.items() if key not in _NOT_STORED}
+        return SeedResult(str(params.get("input", "")), expected, metadata)
+
+    async def _verdict(self, response: str, seed: SeedResult) -> VerifyResult:
+        """Score an answer, in a sandbox if the benchmark has any."""
         async with AsyncExitStack() as stack:
             with boundary(Cause.SCORER):
                 sandbox = None
                 if self._sandboxes is not None:
                     session = await stack.enter_async_context(self._sandboxes.session(seed))
                     sandbox = await session.for_verify()
-                verdict = await self._environment.verify_answer(response, seed, sandbox)
-        verdict_fields: dict[str, Any] = {}
-        for name in ("reward", "extracted_answer", "scoring_details"):
-            verdict_fields[name] = getattr(verdict, name)
-        if is_evaluator_protocol:
-            return verdict_fields | {"metadata": verdict.metadata}
-        return {
-            **{key: value for key, value in body.items() if key != "metadata"},
-            "expected_answer": expected,
-            **verdict_fields,
-        }
+                return await self._environment.verify_answer(response, seed, sandbox)
 
     async def _seed(self, idx: Any) -> SeedResult:
         """Return a problem; raise RequestRejectedError for an invalid number."""

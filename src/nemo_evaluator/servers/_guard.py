@@ -144,8 +144,8 @@ def main(arguments: list[str]) -> int:
     command = arguments[2:]
     container = os.environ.pop("NEL_GUARD_CONTAINER", "")
     os.environ[MARK] = str(os.getpid())
-    fd_words = os.environ.pop("NEL_GUARD_FDS", "").split(",")
-    server_fds = [int(word) for word in fd_words if word]
+    fd_list = os.environ.pop("NEL_GUARD_FDS", "")
+    server_fds = [int(number) for number in fd_list.split(",") if number]
     wakeups = Wakeups()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
@@ -155,19 +155,31 @@ def main(arguments: list[str]) -> int:
         return 127
     for fd in server_fds:
         os.close(fd)
+    code = _watch(server.pid, lifeline, wakeups)
+    if code is None:
+        _end_server(container, grace)
+        return 0
+    _end_descendants(grace)
+    if container:
+        _remove_container(container)
+    if code < 0:
+        return 128 - code
+    return code
+
+
+def _watch(server_pid: int, lifeline: int, wakeups: Wakeups) -> int | None:
+    """Wait until the server ends, and return its exit code; None when it has to be ended."""
     while True:
         ready, _, _ = select.select([lifeline, wakeups.reader], [], [])
-        signals = wakeups.take() if wakeups.reader in ready else set()
-        code = _reap().get(server.pid)
+        signals: set[int] = set()
+        if wakeups.reader in ready:
+            signals = wakeups.take()
+        code = _reap().get(server_pid)
         if code is not None:
-            _end_descendants(grace)
-            if container:
-                _remove_container(container)
-            return code if code >= 0 else 128 - code
+            return code
         asked_to_end = bool(signals - {signal.SIGCHLD})
         if asked_to_end or lifeline in ready:
-            _end_server(container, grace)
-            return 0
+            return None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from nemo_evaluator.config.service_base import HelperService, ManagedService
+from nemo_evaluator.config.managed_service import HelperService, ManagedService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict
@@ -174,39 +174,57 @@ class Planned(Generic[S]):
         """
         service = self.service
         site = self.site
-        setup_lines = [] if lines is None else [*self.setup, *lines]
         nodes = nodes or service.num_nodes
         self.refuse_nodes(nodes)
-        if setup_lines and entrypoint:
-            raise UsageError(
-                f"services.{self.name}: setup_commands and pre_cmd run before a command, "
-                "and this service has none: the image has its own",
-                hint="leave them out, or use an image that has them inside",
-            )
+        command = list(argv)
+        if lines is not None:
+            command = self._after_setup(command, lines, entrypoint=entrypoint)
         variables = self._visible_gpus()
-        variables |= {**(env or {}), **service.extra_env}
+        variables |= env or {}
+        variables |= service.extra_env
         if key and not site.here:
             variables[key] = site.token.reveal()
-        mounts = [*service.container_mounts]
-        if self.model != service.model:
-            mounts.append(f"{service.model}:{self.model}:ro")
-        if setup_lines:
-            argv = in_shell(setup_lines, [f"exec {joined(argv)}"])
+        container_image: str | None = None
+        mounts: list[str] = []
+        if site.contained:
+            container_image = service.image or image
+            mounts += service.container_mounts
+            if self.model != service.model:
+                mounts.append(f"{service.model}:{self.model}:ro")
         return launch_of(
             service,
-            list(argv),
+            command,
             self.port,
             health_paths=(service.health_path,),
             model=service.model_id(self.name),
             protocol=service.protocol,
             env=variables,
             api_key=site.token if key else None,
-            image=(service.image or image) if site.contained else None,
+            image=container_image,
             entrypoint=entrypoint,
-            mounts=mounts if site.contained else (),
+            mounts=mounts,
             gpus=self.gpus,
             nodes=nodes,
         )
+
+    def _after_setup(
+        self, command: list[str], lines: Sequence[str], *, entrypoint: bool
+    ) -> list[str]:
+        """Put the shell lines of the config, and those of this kind of server, before the command.
+
+        Raises:
+            UsageError: There are such lines, and the command is the image's own.
+        """
+        setup_lines = [*self.setup, *lines]
+        if not setup_lines:
+            return command
+        if entrypoint:
+            raise UsageError(
+                f"services.{self.name}: setup_commands and pre_cmd run before a command, "
+                "and this service has none: the image has its own",
+                hint="leave them out, or use an image that has them inside",
+            )
+        return in_shell(setup_lines, [f"exec {joined(command)}"])
 
     def _visible_gpus(self) -> dict[str, str]:
         """The variable that limits the server to its GPUs; a docker container sees no others anyway."""

@@ -5,7 +5,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from nemo_evaluator.config.fields import ShellText, no_items
-from nemo_evaluator.config.service_base import ManagedService
+from nemo_evaluator.config.managed_service import ManagedService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.servers.launch import Launch

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from nemo_evaluator.config.fields import EnvMap, Line, Model, Positive, ShellText, no_items
-from nemo_evaluator.config.service_base import EngineService
+from nemo_evaluator.config.managed_service import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.core.types import JsonDict

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Argument, Role, ShellText, Url
-from nemo_evaluator.config.service_base import HelperService
+from nemo_evaluator.config.managed_service import HelperService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict

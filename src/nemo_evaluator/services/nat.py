@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from nemo_evaluator.config.fields import Line, Role, Url
-from nemo_evaluator.config.service_base import HelperService
+from nemo_evaluator.config.managed_service import HelperService
 from nemo_evaluator.core.errors import UsageError, install_line
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict

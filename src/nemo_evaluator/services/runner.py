@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from graphlib import TopologicalSorter
@@ -45,13 +45,7 @@ async def start_services(
     """
     say = say or partial(print, file=sys.stderr, flush=True)
     services = config.services
-    managed = {name: service for name, service in services.items() if is_managed(service)}
-    planned: dict[str, ServerGroup] = {}
-    if managed:
-        # Imported here, as below, to start quickly: most configs name servers that nel does not start.
-        from nemo_evaluator.services.servers import planned_servers  # noqa: PLC0415
-
-        planned = await planned_servers(managed, output_dir, say)
+    planned = await _planned_groups(services, output_dir, say)
     running = dict[str, RunningService]()
     started = AsyncExitStack()
 
@@ -72,6 +66,19 @@ async def start_services(
             await all_or_first_error([bring_up(name) for name in level])
             order.done(*level)
         yield running
+
+
+async def _planned_groups(
+    services: Mapping[str, Any], output_dir: Path, say: Say
+) -> dict[str, ServerGroup]:
+    """Plan the servers of the services that nel starts itself."""
+    managed = {name: service for name, service in services.items() if is_managed(service)}
+    if not managed:
+        return {}
+    # Imported here to start quickly: most configs name servers that nel does not start.
+    from nemo_evaluator.services.servers import planned_servers  # noqa: PLC0415
+
+    return await planned_servers(managed, output_dir, say)
 
 
 async def _external_service(name: str, service: Any) -> RunningService:

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from nemo_evaluator.config.service_base import EngineService
+from nemo_evaluator.config.managed_service import EngineService
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.shell import joined
 from nemo_evaluator.servers.launch import Launch

@@ -3,7 +3,7 @@
 import shutil
 from typing import Final, Literal
 
-from nemo_evaluator.config.service_base import EngineService
+from nemo_evaluator.config.managed_service import EngineService
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.servers.launch import Launch

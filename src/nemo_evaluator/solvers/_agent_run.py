@@ -18,13 +18,12 @@ from nemo_evaluator.core.types import (
 )
 from nemo_evaluator.models import Client
 from nemo_evaluator.models.usage import together
-from nemo_evaluator.solvers.tools.toolbox import Toolbox
+from nemo_evaluator.solvers.tools.toolbox import Outcome, Toolbox
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 _SMALLEST_CONTEXT: Final = 1_000
 _CHARS_PER_TOKEN: Final = 4
 _SHORT: Final = 200
-_COUNTS: Final = ("finish_reason", "prompt_tokens", "completion_tokens", "latency_ms")
 
 
 def size_of(messages: Sequence[Message]) -> int:
@@ -63,7 +62,8 @@ def fit(messages: list[Message], budget: int) -> list[Message]:
         turns[-1].append(message)
     for turn_index in range(1, len(turns) - 1):
         turns[turn_index] = [_emptied(message) for message in turns[turn_index]]
-        if size_of(shortened := list(chain(*turns))) <= budget:
+        shortened = list(chain(*turns))
+        if size_of(shortened) <= budget:
             return shortened
     turns_dropped = 0
     while len(turns) > 2 and size_of(list(chain(*turns))) > budget:
@@ -74,32 +74,33 @@ def fit(messages: list[Message], budget: int) -> list[Message]:
 
 def _emptied(message: Message) -> Message:
     """Replace the content of a long tool result with a note on its length; return other messages as they are."""
-    content = message.get("content")
-    if message.get("role") != "tool" or not isinstance(content, str) or len(content) <= _SHORT:
+    if message.get("role") != "tool":
         return message
-    return {
-        **message,
-        "content": f"[{len(content)} characters of output left out to fit the context]",
-    }
+    content = message.get("content")
+    if not isinstance(content, str) or len(content) <= _SHORT:
+        return message
+    note = f"[{len(content)} characters of output left out to fit the context]"
+    return {**message, "content": note}
 
 
-def _noted(lead: list[Message], gone: int) -> list[Message]:
+def _noted(lead: list[Message], dropped: int) -> list[Message]:
     """Add a note on the dropped turns to the last user message of the lead.
 
     A message of its own would break templates that require roles to alternate.
     """
-    note = f"[{gone} earlier turns left out to fit the context]"
-    index = next(
-        (index for index in reversed(range(len(lead))) if lead[index].get("role") == "user"), None
-    )
-    if index is None or gone == 0:
+    user_indexes = [index for index, item in enumerate(lead) if item.get("role") == "user"]
+    if not user_indexes or dropped == 0:
         return lead
-    content: Any = lead[index].get("content")
+    note = f"[{dropped} earlier turns left out to fit the context]"
+    user_message = lead[user_indexes[-1]]
+    content: Any = user_message.get("content")
     if isinstance(content, list):
         content = [*content, {"type": "text", "text": note}]
     else:
         content = f"{content}\n\n{note}"
-    return [*lead[:index], {**lead[index], "content": content}, *lead[index + 1 :]]
+    lead_with_note = list(lead)
+    lead_with_note[user_indexes[-1]] = {**user_message, "content": content}
+    return lead_with_note
 
 
 @dataclass(slots=True)
@@ -157,64 +158,46 @@ class AgentRun:
             calls = self._with_ids(reply.tool_calls, turn)
             self.replies.append(reply)
             self.document.agent(reply, calls)
-            call_records = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls
-            ]
-            reply_record = {
-                "content": reply.content,
-                "reasoning_content": reply.reasoning_content,
-                "tool_calls": call_records,
-            }
-            counts = {field_name: getattr(reply, field_name) for field_name in _COUNTS}
-            record_turn({"turn": turn, "event": "model", **reply_record, **counts})
+            record_turn(_model_record(turn, reply, calls))
             if not calls:
                 return None
             self.messages.append(_assistant(reply, calls))
             outcomes = await self.toolbox.run(calls)
-            record_turn(
-                {
-                    "turn": turn,
-                    "event": "tools",
-                    "results": [asdict(outcome) for outcome in outcomes],
-                }
-            )
-            for tool_outcome in outcomes:
-                self.messages.append(
-                    {
-                        "role": "tool",
-                        "tool_call_id": tool_outcome.id,
-                        "content": tool_outcome.content,
-                    }
-                )
-                outcome_facts: JsonDict = {
-                    "latency_ms": tool_outcome.latency_ms,
-                    "is_error": tool_outcome.is_error,
-                }
-                self.document.observe(
-                    tool_outcome.id,
-                    tool_outcome.content,
-                    source=tool_outcome.source,
-                    **outcome_facts,
-                )
+            results = [asdict(outcome) for outcome in outcomes]
+            record_turn({"turn": turn, "event": "tools", "results": results})
+            for outcome in outcomes:
+                self._add_outcome(outcome)
         return f"max_turns_exhausted ({max_turns} turns)"
+
+    def _add_outcome(self, outcome: Outcome) -> None:
+        """Show the outcome of a call to the model, and record it in the trajectory."""
+        self.messages.append(
+            {"role": "tool", "tool_call_id": outcome.id, "content": outcome.content}
+        )
+        self.document.observe(
+            outcome.id,
+            outcome.content,
+            source=outcome.source,
+            latency_ms=outcome.latency_ms,
+            is_error=outcome.is_error,
+        )
 
     async def _ask(self) -> ModelResponse:
         """Send as much of the conversation as fits.
 
         Whenever the model rejects it as too long, the context limit shrinks by a quarter, also for later turns.
         """
+        tools = self.toolbox.definitions
         while True:
             messages = fit(self.messages, self.context_tokens)
             try:
-                return await self.client.chat(
-                    messages, tools=self.toolbox.definitions, generation=self.generation
-                )
+                return await self.client.chat(messages, tools=tools, generation=self.generation)
             except ContextExceededError:
                 self.context_tokens = min(self.context_tokens, size_of(messages)) * 3 // 4
-                if (
-                    self.context_tokens < _SMALLEST_CONTEXT
-                    or fit(self.messages, self.context_tokens) == messages
-                ):
+                if self.context_tokens < _SMALLEST_CONTEXT:
+                    raise
+                if fit(self.messages, self.context_tokens) == messages:
+                    # Nothing more can be left out.
                     raise
 
     def _with_ids(self, calls: Sequence[ToolCallInfo], turn: int) -> list[ToolCallInfo]:
@@ -225,7 +208,8 @@ class AgentRun:
             if not call_id or call_id in self._ids:
                 call_id = f"{call.id or 'call'}_{turn}_{call_index}"
             self._ids.add(call_id)
-            identified_calls.append(ToolCallInfo(call_id, call.name or "(unnamed)", call.arguments))
+            name = call.name or "(unnamed)"
+            identified_calls.append(ToolCallInfo(call_id, name, call.arguments))
         return identified_calls
 
     def result(self, error: str | None, *, artifact: bool) -> SolveResult:
@@ -238,37 +222,64 @@ class AgentRun:
         Returns:
             The last non-empty reply as the response, the combined usage of all replies, and the trajectory.
         """
-        last_text = next((reply.content for reply in reversed(self.replies) if reply.content), "")
-        trajectory = self.document.finish(
-            status="error" if error else "completed", error=error, turns=len(self.replies)
+        status = "completed"
+        error_kind = ErrorKind.NONE
+        if error:
+            status = "error"
+            error_kind = ErrorKind.GRACEFUL
+        last_text = self._last_text()
+        return SolveResult(
+            response="" if artifact else last_text,
+            model_response=self._combined_reply(last_text),
+            trajectory=self.document.finish(status=status, error=error, turns=len(self.replies)),
+            error=error,
+            error_kind=error_kind,
         )
+
+    def _last_text(self) -> str:
+        """Return the text of the last reply that is not empty."""
+        for reply in reversed(self.replies):
+            if reply.content:
+                return reply.content
+        return ""
+
+    def _combined_reply(self, text: str) -> ModelResponse:
+        """Combine the usage of all replies in one that has this text as its content."""
         combined_reply = together(self.replies)
-        combined_reply.content, combined_reply.request_body = last_text, {"messages": self.asked}
+        combined_reply.content = text
+        combined_reply.request_body = {"messages": self.asked}
         combined_reply.raw_response = {}
         combined_reply.reasoning_content = None
         combined_reply.tool_calls = []
         combined_reply.from_cache = False
         combined_reply.attempts = max(reply.attempts for reply in self.replies)
         combined_reply.time_to_first_token_ms = self.replies[0].time_to_first_token_ms
-        return SolveResult(
-            response="" if artifact else last_text,
-            model_response=combined_reply,
-            trajectory=trajectory,
-            error=error,
-            error_kind=ErrorKind.GRACEFUL if error else ErrorKind.NONE,
-        )
+        return combined_reply
+
+
+def _model_record(turn: int, reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> JsonDict:
+    """Describe one reply of the model for the run's record of turns."""
+    return {
+        "turn": turn,
+        "event": "model",
+        "content": reply.content,
+        "reasoning_content": reply.reasoning_content,
+        "tool_calls": [asdict(call) for call in calls],
+        "finish_reason": reply.finish_reason,
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "latency_ms": reply.latency_ms,
+    }
 
 
 def _assistant(reply: ModelResponse, calls: Sequence[ToolCallInfo]) -> Message:
     """Build the assistant message that repeats a reply and its calls to the model."""
-    # Arguments go back as valid JSON even where the model's were not: servers parse them before the model sees them.
-    functions = [{"name": call.name, "arguments": dumps(call.arguments).decode()} for call in calls]
-    pairs = zip(calls, functions, strict=True)
-    tool_calls = [
-        {"id": call.id, "type": "function", "function": function} for call, function in pairs
-    ]
-    return {
-        "role": "assistant",
-        "tool_calls": tool_calls,
-        **({"content": reply.content} if reply.content else {}),
-    }
+    tool_calls: list[JsonDict] = []
+    for call in calls:
+        # Valid JSON even where the model's arguments were not: servers parse them before the model sees them.
+        function = {"name": call.name, "arguments": dumps(call.arguments).decode()}
+        tool_calls.append({"id": call.id, "type": "function", "function": function})
+    message: Message = {"role": "assistant", "tool_calls": tool_calls}
+    if reply.content:
+        message["content"] = reply.content
+    return message

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from nemo_evaluator.core.errors import (
     MissingExtraError,
@@ -50,6 +50,8 @@ _QUIET: Final = {
     "LITELLM_TELEMETRY": "false",
 }
 _LONGEST_LINE: Final = 2**26
+# The exit code of a command that exceeded its time, as ``timeout`` reports it.
+_TIMED_OUT: Final = 124
 
 
 @cache
@@ -65,32 +67,29 @@ def harbor_python() -> tuple[str, str]:
         UsageError: This Python is too old, or the named interpreter does not run or has no Harbor.
         MissingExtraError: Harbor is not installed for this interpreter.
     """
-    configured_python = os.environ.get(_PYTHON)
-    if configured_python is None and sys.version_info < _LEAST:
-        problem = f"Harbor's agents need Python 3.12 or newer, and this is {sys.version_info[0]}.{sys.version_info[1]}"
-        hint = (
-            f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed"
-        )
-        raise UsageError(problem, hint=hint)
-    if configured_python is None and importlib.util.find_spec("harbor") is None:
-        raise MissingExtraError("harbor", extra="harbor")
-    version_command = [
-        configured_python or sys.executable,
-        "-c",
-        "from importlib.metadata import version; print(version('harbor'))",
-    ]
+    python = os.environ.get(_PYTHON)
+    if python is None:
+        if sys.version_info < _LEAST:
+            our_version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+            raise UsageError(
+                f"Harbor's agents need Python 3.12 or newer, and this is {our_version}",
+                hint=f"{install_line('harbor')}, or set {_PYTHON} to a Python 3.12 that has harbor installed",
+            )
+        if importlib.util.find_spec("harbor") is None:
+            raise MissingExtraError("harbor", extra="harbor")
+    python = python or sys.executable
+    version_script = "from importlib.metadata import version; print(version('harbor'))"
     try:
-        version_run = subprocess.run(version_command, capture_output=True, text=True, timeout=60)
+        version_run = subprocess.run(
+            [python, "-c", version_script], capture_output=True, text=True, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{_PYTHON} cannot be run: {error}", hint="name an interpreter that has harbor"
         ) from error
     if version_run.returncode:
-        raise UsageError(
-            f"{version_command[0]} has no harbor",
-            hint=f"{version_command[0]} -m pip install harbor",
-        )
-    return version_command[0], version_run.stdout.strip()
+        raise UsageError(f"{python} has no harbor", hint=f"{python} -m pip install harbor")
+    return python, version_run.stdout.strip()
 
 
 @dataclass(slots=True)
@@ -123,48 +122,41 @@ class HarborRun:
             SolverError: The agent broke or ended without reporting.
             SandboxError: The sandbox failed, or the agent could not be set up.
         """
-        python, _ = harbor_python()
         with tempfile.TemporaryDirectory(prefix="nel-agent-") as folder:
             logs = Path(folder) / "agent"
-            full_job = job | {
-                "logs": str(logs),
-                "timeout": self.timeout,
-                "setup_timeout": SETUP_SECONDS,
-            }
-            environment = (
-                {name: os.environ[name] for name in _KEPT if name in os.environ}
-                | _QUIET
-                | job["host_env"]
-            )
+            limits = {"timeout": self.timeout, "setup_timeout": SETUP_SECONDS}
+            job = {**job, **limits, "logs": str(logs)}
             with (Path(folder) / "stderr").open("w+b") as stderr_file:
-                pipes: JsonDict = {
-                    "stdin": subprocess.PIPE,
-                    "stdout": subprocess.PIPE,
-                    "stderr": stderr_file,
-                }
-                child = await asyncio.create_subprocess_exec(
-                    python,
-                    "-P",
-                    str(_CHILD),
-                    **pipes,
-                    env=environment,
-                    limit=_LONGEST_LINE,
-                    start_new_session=True,
-                )
-                try:
-                    async with asyncio.timeout(SETUP_SECONDS + self.timeout + _GRACE):
-                        await self._serve(child, full_job)
-                except TimeoutError:
-                    self._ended = self._ended or {"timed_out": True, "phase": "run"}
-                finally:
-                    for task in self._tasks:
-                        task.cancel()
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(child.pid, signal.SIGKILL)
-                    await child.wait()
+                await self._run_child(job, stderr_file)
                 stderr_file.seek(0)
                 stderr_tail = scrub(stderr_file.read()[-1000:].decode(errors="replace")).strip()
             return self._end(job["agent"], logs, stderr_tail)
+
+    async def _run_child(self, job: JsonDict, stderr_file: IO[bytes]) -> None:
+        """Start the child and serve its requests; kill it when it has ended, or when its time is up."""
+        python, _ = harbor_python()
+        child = await asyncio.create_subprocess_exec(
+            python,
+            "-P",
+            str(_CHILD),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr_file,
+            env=_child_environment(job),
+            limit=_LONGEST_LINE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(SETUP_SECONDS + self.timeout + _GRACE):
+                await self._serve(child, job)
+        except TimeoutError:
+            self._ended = self._ended or {"timed_out": True, "phase": "run"}
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            await child.wait()
 
     def _end(self, agent: str, logs: Path, tail: str) -> SolveResult:
         """Build the result from the child's last message and the agent's logs.
@@ -173,34 +165,28 @@ class HarborRun:
             SolverError: The agent broke or ended without reporting.
             SandboxError: The sandbox failed, or the agent could not be set up.
         """
-        final_report = self._ended
-        if final_report is None:
+        report = self._ended
+        if report is None:
             raise SolverError(f"agent {agent} ended without a word: {tail[-500:]}")
-        failure = final_report.get("error")
-        if self._broken is not None and (failure or final_report.get("timed_out")):
+        failure = report.get("error")
+        timed_out = report.get("timed_out")
+        if self._broken is not None and (failure or timed_out):
             raise self._broken
-        if final_report.get("phase") == "setup":
+        if report.get("phase") == "setup":
             reason = failure or f"not ready within {SETUP_SECONDS:g} s"
             raise SandboxError(f"agent {agent} could not be set up: {str(reason)[-800:]}")
-        if failure and not final_report.get("timed_out"):
+        if failure and not timed_out:
             raise SolverError(f"agent {agent} broke: {str(failure)[-800:]}")
         trajectory = _trajectory(logs / "trajectory.json")
         # The answer that the agent reports itself, else its last message.
-        steps = trajectory[0]["steps"] if trajectory else []
-        last_message = next(
-            (step["message"] for step in reversed(steps) if step.get("source") == "agent"), ""
-        )
-        answer_text = str((final_report.get("metadata") or {}).get("response") or last_message)
+        metadata = report.get("metadata") or {}
+        answer = metadata.get("response") or _last_message(trajectory)
         details = {
-            "agent": final_report.get("agent", agent),
-            "agent_version": final_report.get("version", "unknown"),
+            "agent": report.get("agent", agent),
+            "agent_version": report.get("version", "unknown"),
         }
-        return answer_of(
-            answer_text,
-            details,
-            self.timeout if final_report.get("timed_out") else None,
-            trajectory=trajectory,
-        )
+        exceeded_limit = self.timeout if timed_out else None
+        return answer_of(str(answer), details, exceeded_limit, trajectory=trajectory)
 
     async def _serve(self, child: asyncio.subprocess.Process, job: JsonDict) -> None:
         """Send the job to the child and start a task per request, until the child reports its end or exits."""
@@ -215,39 +201,53 @@ class HarborRun:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _do(self, child: asyncio.subprocess.Process, asked: JsonDict) -> None:
+    async def _do(self, child: asyncio.subprocess.Process, request: JsonDict) -> None:
         """Run one request of the agent in the sandbox and send the reply, or the error of the sandbox, to the child."""
         reply: JsonDict = {}
         try:
-            if asked["op"] == "exec":
-                limits = [
-                    float(seconds) for seconds in (asked["timeout"], self.cmd_timeout) if seconds
-                ]
-                limit = min(limits, default=SETUP_SECONDS + self.timeout)
-                options = {name: asked[name] for name in ("cwd", "env", "user")}
-                # In the background: a terminal that an agent opens lives on between its commands.
-                command_result = await self.sandbox.exec(
-                    asked["command"], timeout=limit, background=True, **options
-                )
-                code = 124 if command_result.timed_out else command_result.exit_code
-                reply = {
-                    "stdout": command_result.stdout,
-                    "stderr": command_result.stderr,
-                    "code": code,
-                }
-            elif asked["op"] == "upload":
-                await self.sandbox.upload(Path(asked["source"]), asked["target"])
+            if request["op"] == "exec":
+                reply = await self._exec(request)
+            elif request["op"] == "upload":
+                await self.sandbox.upload(Path(request["source"]), request["target"])
             else:
-                await self.sandbox.download(asked["source"], asked["target"])
+                await self.sandbox.download(request["source"], request["target"])
         except SandboxError as error:
             self._broken = error
             reply = {"error": error.message}
-        self._answer(child, {"id": asked["id"], **reply})
+        self._answer(child, {"id": request["id"], **reply})
+
+    async def _exec(self, request: JsonDict) -> JsonDict:
+        """Run a command of the agent and return its output and exit code."""
+        limit = request["timeout"] or self.cmd_timeout or SETUP_SECONDS + self.timeout
+        if self.cmd_timeout:
+            limit = min(limit, self.cmd_timeout)
+        result = await self.sandbox.exec(
+            request["command"],
+            timeout=float(limit),
+            # A terminal that an agent opens lives on between its commands.
+            background=True,
+            cwd=request["cwd"],
+            env=request["env"],
+            user=request["user"],
+        )
+        exit_code = _TIMED_OUT if result.timed_out else result.exit_code
+        return {"stdout": result.stdout, "stderr": result.stderr, "code": exit_code}
 
     def _answer(self, child: asyncio.subprocess.Process, message: JsonDict) -> None:
         """Write one message to the child, unless its input is closed."""
         if child.stdin is not None and not child.stdin.is_closing():
             child.stdin.write(json.dumps(message).encode() + b"\n")
+
+
+def _child_environment(job: JsonDict) -> dict[str, str]:
+    """Return the environment of the child: a few of our variables, and those of the job."""
+    environment: dict[str, str] = {}
+    for name in _KEPT:
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    environment |= _QUIET
+    environment |= job["host_env"]
+    return environment
 
 
 def _trajectory(file: Path) -> list[JsonDict]:
@@ -256,5 +256,16 @@ def _trajectory(file: Path) -> list[JsonDict]:
         document = as_dict(read_json(file))
     except (OSError, ValueError):
         return []
-    valid = str(document.get("schema_version", "")).startswith("ATIF-") and document.get("steps")
-    return [document] if valid else []
+    version = str(document.get("schema_version", ""))
+    if version.startswith("ATIF-") and document.get("steps"):
+        return [document]
+    return []
+
+
+def _last_message(trajectory: list[JsonDict]) -> Any:
+    """Return the agent's last message, or an empty text."""
+    for document in trajectory:
+        for step in reversed(document["steps"]):
+            if step.get("source") == "agent":
+                return step["message"]
+    return ""

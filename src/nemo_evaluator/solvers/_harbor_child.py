@@ -50,19 +50,20 @@ class ParentConnection:
             self._waiting.pop(reply["id"]).set_result(reply)
         os._exit(1)
 
-    async def ask(self, op: str, **what: Any) -> Json:
+    async def ask(self, op: str, **fields: Any) -> Json:
         """Send one request and wait for the reply.
 
         Args:
             op: The operation: ``exec``, ``upload`` or ``download``.
-            **what: The fields of the request.
+            **fields: The fields of the request.
 
         Raises:
             RuntimeError: The sandbox failed.
         """
         self._number += 1
-        reply_future = self._waiting[self._number] = asyncio.get_running_loop().create_future()
-        self.say({"id": self._number, "op": op, **what})
+        reply_future = asyncio.get_running_loop().create_future()
+        self._waiting[self._number] = reply_future
+        self.say({"id": self._number, "op": op, **fields})
         reply: Json = await reply_future
         if "error" in reply:
             raise RuntimeError(f"sandbox: {reply['error']}")
@@ -78,10 +79,10 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
     """The parent's sandbox as a Harbor environment.
 
     Attributes:
-        line: The connection to the parent; set after construction.
+        connection: The connection to the parent; set after construction.
     """
 
-    line: ParentConnection
+    connection: ParentConnection
 
     @staticmethod
     def type() -> str:
@@ -104,19 +105,19 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         """Copy a file of this machine into the sandbox."""
-        await self.line.ask("upload", source=str(source_path), target=str(target_path))
+        await self.connection.ask("upload", source=str(source_path), target=str(target_path))
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy a folder of this machine into the sandbox."""
-        await self.line.ask("upload", source=str(source_dir), target=str(target_dir))
+        await self.connection.ask("upload", source=str(source_dir), target=str(target_dir))
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         """Copy a file of the sandbox to this machine."""
-        await self.line.ask("download", source=str(source_path), target=str(target_path))
+        await self.connection.ask("download", source=str(source_path), target=str(target_path))
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         """Copy a folder of the sandbox to this machine."""
-        await self.line.ask("download", source=str(source_dir), target=str(target_dir))
+        await self.connection.ask("download", source=str(source_dir), target=str(target_dir))
 
     async def exec(
         self,
@@ -142,14 +143,16 @@ class SandboxEnvironment(BaseEnvironment):  # type: ignore[misc]
         Raises:
             RuntimeError: The sandbox failed.
         """
-        as_user = user if user is not None else self.default_user
-        options = {
-            "cwd": cwd,
-            "env": env,
-            "timeout": timeout_sec,
-            "user": None if as_user is None else str(as_user),
-        }
-        reply = await self.line.ask("exec", command=command, **options)
+        if user is None:
+            user = self.default_user
+        reply = await self.connection.ask(
+            "exec",
+            command=command,
+            cwd=cwd,
+            env=env,
+            timeout=timeout_sec,
+            user=None if user is None else str(user),
+        )
         return ExecResult(stdout=reply["stdout"], stderr=reply["stderr"], return_code=reply["code"])
 
 
@@ -161,52 +164,44 @@ def _agent(job: Json, logs: Path) -> Any:
     agent_class = AgentFactory.get_agent_class_from_config(config)
     in_sandbox = issubclass(agent_class, BaseInstalledAgent)
     url = job["url_inside"] if in_sandbox else job["url"]
-    for variable in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL", "ANTHROPIC_BASE_URL"):
-        config.env.setdefault(
-            variable, url.removesuffix("/v1") if variable.startswith("ANTHROPIC") else url
-        )
+    for variable in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "LLM_BASE_URL"):
+        config.env.setdefault(variable, url)
+    config.env.setdefault("ANTHROPIC_BASE_URL", url.removesuffix("/v1"))
     if not in_sandbox:
         os.environ.update(config.env)
     option_fields = getattr(getattr(agent_class, "options_model", None), "model_fields", {})
-    model_options = {"api_base": url, "model_info": job["model_info"]}
-    config.kwargs = {
-        **{
-            option: option_value
-            for option, option_value in model_options.items()
-            if option in option_fields
-        },
-        **config.kwargs,
-    }
+    if "api_base" in option_fields:
+        config.kwargs.setdefault("api_base", url)
+    if "model_info" in option_fields:
+        config.kwargs.setdefault("model_info", job["model_info"])
     return AgentFactory.create_agent_from_config(config, logs_dir=logs)
 
 
-async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
+async def _work(job: Json, connection: ParentConnection, logs: Path) -> Json:
     """Set up and run the agent, and return the report on how it ended."""
-    trial_paths = TrialPaths(trial_dir=logs.parent)
     environment = SandboxEnvironment(
         environment_dir=Path(job["environment_dir"]),
         environment_name=job["task"],
         session_id="nel",
-        trial_paths=trial_paths,
+        trial_paths=TrialPaths(trial_dir=logs.parent),
         task_env_config=EnvironmentConfig(workdir=job["workdir"]),
         enable_environment_dir_upload=False,
     )
-    environment.line = line
+    environment.connection = connection
     agent = _agent(job, logs)
     context = AgentContext()
     report: Json = {"op": "done", "agent": agent.name(), "error": None, "timed_out": False}
-    phase = "setup"
+    report["phase"] = "setup"
     try:
         async with asyncio.timeout(job["setup_timeout"]):
             await agent.setup(environment)
-        phase = "run"
+        report["phase"] = "run"
         async with asyncio.timeout(job["timeout"]):
             await agent.run(job["instruction"], environment, context)
     except TimeoutError:
         report["timed_out"] = True
     except Exception as error:  # noqa: BLE001 - anybody's agent: whatever it raises is how it ended
         report["error"] = f"{type(error).__name__}: {error}"
-    report["phase"] = phase
     if isinstance(agent, BaseInstalledAgent):
         try:
             # The logs that the agent wrote inside. Without them, the trajectory comes from the proxy.
@@ -215,10 +210,9 @@ async def _work(job: Json, line: ParentConnection, logs: Path) -> Json:
             logging.warning("the agent's logs were not fetched: %s", error)
         agent.populate_context_post_run(context)
     report["version"] = agent.version() or "unknown"
+    report["metadata"] = {}
     if isinstance(context.metadata, dict):
         report["metadata"] = context.metadata
-    else:
-        report["metadata"] = {}
     return report
 
 

@@ -1,7 +1,8 @@
 """``type: custom``: a solver written by the user, loaded by class path."""
 
 import inspect
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -14,6 +15,9 @@ from nemo_evaluator.core.local_sources import imported_sources
 from nemo_evaluator.core.registry import did_you_mean, find_file, load_object
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.solvers.base import MODEL, SolverContext
+
+Parameters: TypeAlias = Mapping[str, inspect.Parameter]
+_NAMED_KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class CustomSolverConfig(SolverBase):
@@ -56,23 +60,19 @@ class CustomSolver:
 
         For a class from a file, digests of the file and of the local files that it imports are included.
         """
-        if hasattr(self.inner, "describe"):
-            own_settings: Any | dict[Any, Any] = self.inner.describe()
-        else:
-            own_settings = {}
-        description = {
+        description: JsonDict = {
             "type": "custom",
             "class_path": self._class_path,
             "config": self._settings,
-            **own_settings,
         }
+        if hasattr(self.inner, "describe"):
+            description |= self.inner.describe()
         file = self._class_path.partition(":")[0]
         if file.endswith(".py"):
             # A file changes without a new version, so its text is part of the fingerprint.
             path = find_file(file)
-            description["source"] = digest_parts(
-                path.read_text(encoding="utf-8", errors="replace")
-            )[:16]
+            source = path.read_text(encoding="utf-8", errors="replace")
+            description["source"] = digest_parts(source)[:16]
             # Only local files count: a new version of a library must not invalidate paid answers.
             imported_files = imported_sources([path]).files_digest()
             if imported_files:
@@ -92,47 +92,71 @@ def build(config: CustomSolverConfig, context: SolverContext) -> CustomSolver:
     Raises:
         UsageError: The class cannot be loaded, does not take the settings, or has no ``async solve``.
     """
-    solver_class = load_object(config.class_path)
+    class_path = config.class_path
+    solver_class = load_object(class_path)
     if not callable(solver_class):
-        raise UsageError(f"{config.class_path} is not a class or a function")
+        raise UsageError(f"{class_path} is not a class or a function")
     parameters = inspect.signature(solver_class).parameters
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     settings = dict(config.config)
-    if config.service is not None:
-        takes_model_access = MODEL in getattr(solver_class, "needs", ())
-        if "client" in parameters or takes_all:
-            settings["client"] = context.clients[config.service]
-        elif not takes_model_access:
-            problem = f"{config.class_path} takes no client, but the solver names the service {config.service!r}"
-            hint = (
-                'add a `client` parameter to the class, or needs = ("model",), or remove `service`'
-            )
-            raise UsageError(problem, hint=hint)
-    if takes_all:
-        unknown: list[str] = []
-    else:
-        unknown = [name for name in settings if name not in parameters]
-    if unknown:
-        hint = did_you_mean(
-            unknown[0], parameters, f"it takes: {', '.join(parameters) or 'nothing'}"
-        )
-        raise UsageError(f"{config.class_path} does not take {unknown[0]!r}", hint=hint)
-    named_kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    required: list[str] = []
-    for name, parameter_spec in parameters.items():
-        if parameter_spec.default is parameter_spec.empty and parameter_spec.kind in named_kinds:
-            required.append(name)
-    missing = [name for name in required if name not in settings]
-    if missing:
-        if missing == ["client"]:
-            hint = "name a `service`"
-        else:
-            hint = "put it under `config`"
-        raise UsageError(f"{config.class_path} needs {', '.join(missing)}", hint=hint)
+    if config.service is not None and _takes_client(config, solver_class, parameters):
+        settings["client"] = context.clients[config.service]
+    _check_settings(class_path, settings, parameters)
     solver = solver_class(**settings)
     if not inspect.iscoroutinefunction(getattr(solver, "solve", None)):
-        raise UsageError(f"{config.class_path} has no `async def solve(self, task)`")
-    return CustomSolver(solver, config.class_path, dict(config.config))
+        raise UsageError(f"{class_path} has no `async def solve(self, task)`")
+    return CustomSolver(solver, class_path, dict(config.config))
+
+
+def _takes_any_keyword(parameters: Parameters) -> bool:
+    kinds = {parameter.kind for parameter in parameters.values()}
+    return inspect.Parameter.VAR_KEYWORD in kinds
+
+
+def _takes_client(
+    config: CustomSolverConfig, solver_class: Callable[..., Any], parameters: Parameters
+) -> bool:
+    """Return whether the class takes a client; False when it takes the model's URL and key instead.
+
+    Raises:
+        UsageError: The class takes neither, so the service that the config names would not be used.
+    """
+    if "client" in parameters or _takes_any_keyword(parameters):
+        return True
+    if MODEL in getattr(solver_class, "needs", ()):
+        return False
+    raise UsageError(
+        f"{config.class_path} takes no client, but the solver names the service {config.service!r}",
+        hint='add a `client` parameter to the class, or needs = ("model",), or remove `service`',
+    )
+
+
+def _check_settings(class_path: str, settings: JsonDict, parameters: Parameters) -> None:
+    """Check the names of the settings against the parameters of the class.
+
+    Raises:
+        UsageError: The class does not take a setting, or a required parameter has no setting.
+    """
+    if not _takes_any_keyword(parameters):
+        for name in settings:
+            if name not in parameters:
+                valid_names = f"it takes: {', '.join(parameters) or 'nothing'}"
+                hint = did_you_mean(name, parameters, valid_names)
+                raise UsageError(f"{class_path} does not take {name!r}", hint=hint)
+    missing = [name for name in _required_names(parameters) if name not in settings]
+    if missing:
+        hint = "put it under `config`"
+        if missing == ["client"]:
+            hint = "name a `service`"
+        raise UsageError(f"{class_path} needs {', '.join(missing)}", hint=hint)
+
+
+def _required_names(parameters: Parameters) -> list[str]:
+    """Return the names of the parameters that have no default; ``*args`` and ``**kwargs`` do not count."""
+    required = []
+    for name, parameter in parameters.items():
+        if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty:
+            required.append(name)
+    return required
 
 
 KIND: Final = Kind(CustomSolverConfig, build)

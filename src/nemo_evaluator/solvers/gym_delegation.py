@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -34,8 +34,8 @@ from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 # Agents with their own request format: it names the model, and the task by its id.
-_OPENHANDS: Final = ("openhands", "swebench")
 _MINISWE: Final = "miniswe"
+_TAKES_MODEL: Final = ("openhands", "swebench", _MINISWE)
 _AGENTS: Final = "responses_api_agents"
 # The fields in which servers return the change that an agent made to a repository.
 _PATCHES: Final = ("model_patch", "git_patch", "patch")
@@ -72,7 +72,8 @@ class GymDelegation:
         service = settings.gym_service
         self._head = GymClient(context.base_urls[service], lost=context.lost.get(service))
         self._clients = {self._head.base: self._head}
-        self._found = ""
+        # The address of the agent, once it is found.
+        self._agent_url = ""
         self._finding = asyncio.Lock()
 
     async def solve(
@@ -94,33 +95,27 @@ class GymDelegation:
             SolverError: The workspace is to be verified, and the reply has no patch.
         """
         client = await self._find()
-        uses_our_model_url = self._is_told(task)
         try:
             reply = await client.post("/run", self._body(task, model), new_jar())
         except OutageError as error:
             if client is self._head:
                 raise
             # Restarted servers have new addresses; the head server lists them once it is back.
-            self._found = ""
+            self._agent_url = ""
             raise TransportError(error.message) from error
-        params = reply.get("responses_create_params") or {}
-        response = reply.get("response") or params.get("output")
-        if response is None:
-            raise TransportError(f"{client.base}/run answered with no response: {str(reply)[:200]}")
-        if not isinstance(response, (dict, str)):
-            response = {"output": response}
+        response = _response_of(reply, client.base)
+        result = SolveResult(assistant_text(response), trajectory=_trajectory(task, response))
+        # For an agent that uses our model URL, the usage is counted there.
+        if not self._names_model(task):
+            result.model_response = _usage(response)
         verdict = verdict_of(reply) if self._settings.trust_reward else None
-        details: JsonDict = {"gym": verdict.scoring_details} if verdict else {}
-        if verdict is None and sandbox is not None and task.capture_cmd is not None:
-            details["patch_applied"] = await _apply(_patch_of(reply, response), sandbox)
-        return SolveResult(
-            response=assistant_text(response),
-            # For an agent that uses our model URL, the usage is counted there.
-            model_response=None if uses_our_model_url else _usage(response),
-            trajectory=_trajectory(task, response),
-            reward=verdict.reward if verdict else None,
-            scoring_details=details,
-        )
+        if verdict is not None:
+            result.reward = verdict.reward
+            result.scoring_details["gym"] = verdict.scoring_details
+        elif sandbox is not None and task.capture_cmd is not None:
+            patch_applied = await _apply(_patch_of(reply, response), sandbox)
+            result.scoring_details["patch_applied"] = patch_applied
+        return result
 
     def describe(self) -> JsonDict:
         """Return the settings that change answers."""
@@ -131,97 +126,125 @@ class GymDelegation:
         for client in self._clients.values():
             await client.close()
 
-    def _is_told(self, task: SeedResult) -> bool:
+    def _names_model(self, task: SeedResult) -> bool:
         """Return whether the request to this agent names the model to use."""
-        return self._agent in (*_OPENHANDS, _MINISWE) or (
-            not self._agent and "instance_id" in task.metadata
-        )
+        if not self._agent:
+            return "instance_id" in task.metadata
+        return self._agent in _TAKES_MODEL
 
     def _body(self, task: SeedResult, model: ModelAccess | None) -> JsonDict:
         """Build the body of ``POST /run`` in the format that the agent expects."""
-        if not self._is_told(task):
+        if not self._names_model(task):
             return native_row(task)
-        metadata = task.metadata
-        model_name = model.model if model else "evaluator"
+        model_name = "evaluator"
+        access: dict[str, str] = {}
         if model:
-            access: dict[str, str] = {"model_url": model.url, "api_key": model.api_key.reveal()}
-        else:
-            access = {}
+            model_name = model.model
+            access = {"model_url": model.url, "api_key": model.api_key.reveal()}
         if self._agent == _MINISWE:
-            params: JsonDict = {
-                "temperature": 0.0,
-                "top_p": 1.0,
-                "input": [],
-                "model": model_name,
-                "metadata": access,
-            }
-            dataset_fields = {
-                "subset": metadata.get("subset", "verified"),
-                "split": metadata.get("split", "test"),
-            }
-            return {
-                "responses_create_params": params,
-                "instance_id": metadata.get("instance_id"),
-                **dataset_fields,
-            }
-        task_fields = {"problem_statement": task.prompt} | {
-            key: str(metadata[key]) for key in _SWE_FIELDS if key in metadata
-        }
-        task_fields |= {"instance_dict": orjson.dumps(metadata, default=str).decode(), **access}
-        message = {"role": "user", "content": task.prompt}
-        return {
-            "responses_create_params": {
-                "input": [message],
-                "model": model_name,
-                "metadata": task_fields,
-            }
-        }
+            return _miniswe_body(task, model_name, access)
+        return _openhands_body(task, model_name, access)
 
     async def _find(self) -> GymClient:
         """Return a client for the agent: at the address the head server lists, or else at the configured one."""
         async with self._finding:
-            if not self._found:
+            if not self._agent_url:
                 try:
                     instances = await self._head.get("/server_instances")
                 except NotFoundError:
                     instances = []
-                self._found = self._address(
-                    [instance for instance in instances if isinstance(instance, dict)]
-                ).rstrip("/")
-            return self._clients.setdefault(self._found, GymClient(self._found))
+                agents: list[JsonDict] = []
+                for instance in instances:
+                    if isinstance(instance, dict) and instance.get("server_type") == _AGENTS:
+                        agents.append(instance)
+                self._agent_url = self._address(agents).rstrip("/")
+            return self._clients.setdefault(self._agent_url, GymClient(self._agent_url))
 
-    def _address(self, instances: list[JsonDict]) -> str:
-        """Choose the agent among the server's instances and return its address.
+    def _address(self, agents: list[JsonDict]) -> str:
+        """Return the address of the configured agent, or of the only one; without agents, that of the head server.
+
+        Args:
+            agents: The agents among the server's instances.
 
         Raises:
             NotFoundError: No agent has the configured name, or there are several and none of them is configured.
         """
-        agents = [instance for instance in instances if instance.get("server_type") == _AGENTS]
-        names = [str(instance.get("process_name") or instance.get("name")) for instance in agents]
-        matching_agents: list[dict[str, Any]] = []
-        for instance in agents:
-            if self._agent in {str(instance.get(key)).lower() for key in ("process_name", "name")}:
-                matching_agents.append(instance)
         if not agents:
             return self._head.base
-        if not matching_agents and self._agent and not self._is_told(SeedResult("", "")):
-            hint = f"it has: {', '.join(names)}"
+        for agent in agents:
+            if self._agent in (
+                str(agent.get("process_name")).lower(),
+                str(agent.get("name")).lower(),
+            ):
+                return self._url_of(agent)
+        names = ", ".join(str(agent.get("process_name") or agent.get("name")) for agent in agents)
+        if self._agent and self._agent not in _TAKES_MODEL:
             raise NotFoundError(
-                f"the Gym server has no agent {self._settings.gym_agent!r}", hint=hint
+                f"the Gym server has no agent {self._settings.gym_agent!r}",
+                hint=f"it has: {names}",
             )
-        if not matching_agents and len(agents) > 1:
-            hint = f"set gym_agent to one of: {', '.join(names)}"
-            raise NotFoundError("the Gym server has several agents", hint=hint)
-        agent = (matching_agents or agents)[0]
+        if len(agents) > 1:
+            raise NotFoundError(
+                "the Gym server has several agents", hint=f"set gym_agent to one of: {names}"
+            )
+        return self._url_of(agents[0])
+
+    def _url_of(self, agent: JsonDict) -> str:
+        """Return the URL of an agent, as it is reached from this machine."""
         # A server that binds every address reports 0.0.0.0, which cannot be connected to from elsewhere.
-        binds_every_address = agent.get("host") == "0.0.0.0"  # noqa: S104
-        if binds_every_address:
-            host: str | Any | None = urlsplit(self._head.base).hostname
-        else:
-            host = agent.get("host")
-        if agent.get("url") and not binds_every_address:
+        if agent.get("host") == "0.0.0.0":  # noqa: S104
+            return f"http://{urlsplit(self._head.base).hostname}:{agent['port']}"
+        if agent.get("url"):
             return str(agent["url"])
-        return f"http://{host}:{agent['port']}"
+        return f"http://{agent.get('host')}:{agent['port']}"
+
+
+def _miniswe_body(task: SeedResult, model_name: str, access: dict[str, str]) -> JsonDict:
+    metadata = task.metadata
+    return {
+        "responses_create_params": {
+            "temperature": 0.0,
+            "top_p": 1.0,
+            "input": [],
+            "model": model_name,
+            "metadata": access,
+        },
+        "instance_id": metadata.get("instance_id"),
+        "subset": metadata.get("subset", "verified"),
+        "split": metadata.get("split", "test"),
+    }
+
+
+def _openhands_body(task: SeedResult, model_name: str, access: dict[str, str]) -> JsonDict:
+    metadata = task.metadata
+    task_fields = {"problem_statement": task.prompt}
+    for key in _SWE_FIELDS:
+        if key in metadata:
+            task_fields[key] = str(metadata[key])
+    task_fields["instance_dict"] = orjson.dumps(metadata, default=str).decode()
+    task_fields |= access
+    return {
+        "responses_create_params": {
+            "input": [{"role": "user", "content": task.prompt}],
+            "model": model_name,
+            "metadata": task_fields,
+        }
+    }
+
+
+def _response_of(reply: JsonDict, server: str) -> JsonDict | str:
+    """Return the agent's response; a list of output items becomes the ``output`` of a response.
+
+    Raises:
+        TransportError: The reply has no response.
+    """
+    params = reply.get("responses_create_params") or {}
+    response = reply.get("response") or params.get("output")
+    if response is None:
+        raise TransportError(f"{server}/run answered with no response: {str(reply)[:200]}")
+    if isinstance(response, (dict, str)):
+        return response
+    return {"output": response}
 
 
 def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
@@ -230,14 +253,16 @@ def _patch_of(reply: JsonDict, response: JsonDict | str) -> str:
     Raises:
         SolverError: The reply has no patch.
     """
-    for container in (
+    containers = (
         reply,
         as_dict(response).get("metadata"),
         reply.get("metadata"),
         reply.get("swebench_metrics"),
-    ):
+    )
+    for container in containers:
+        fields = as_dict(container)
         for name in _PATCHES:
-            if name in (fields := as_dict(container)):
+            if name in fields:
                 return str(fields[name] or "")
     text = assistant_text(response)
     start = text.find("diff --git ")
@@ -255,20 +280,24 @@ async def _apply(patch: str, sandbox: Sandbox) -> bool:
     patch_path = f"/tmp/nel-gym-{uuid.uuid4().hex}.patch"  # noqa: S108 - inside the sandbox
     await sandbox.upload(patch.encode(), patch_path)
     command = f"git apply --whitespace=nowarn {patch_path} || patch -s -p1 -i {patch_path}"
-    return (await sandbox.exec(command, cwd=sandbox.spec.workdir)).ok
+    result = await sandbox.exec(command, cwd=sandbox.spec.workdir)
+    return result.ok
 
 
 def _usage(response: JsonDict | str) -> ModelResponse | None:
     """Return the response as a ModelResponse with its token counts; None when it reports no usage."""
-    if isinstance(response, str) or not isinstance(usage := response.get("usage"), dict):
+    if isinstance(response, str):
         return None
-    names = {
-        "prompt_tokens": "input_tokens",
-        "completion_tokens": "output_tokens",
-        "total_tokens": "total_tokens",
-    }
-    counts: JsonDict = {ours: usage.get(theirs) for ours, theirs in names.items()}
-    return ModelResponse(assistant_text(response), str(response.get("model") or ""), **counts)
+    usage = response.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    return ModelResponse(
+        content=assistant_text(response),
+        model=str(response.get("model") or ""),
+        prompt_tokens=usage.get("input_tokens"),
+        completion_tokens=usage.get("output_tokens"),
+        total_tokens=usage.get("total_tokens"),
+    )
 
 
 def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
@@ -276,7 +305,9 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
     builder = TrajectoryBuilder(agent="gym", asked=task.messages or task.plain_messages)
     recorded_calls: set[str] = set()
     reasoning: str | None = None
-    for item in filter(as_dict, as_list(as_dict(response).get("output"))):
+    for item in as_list(as_dict(response).get("output")):
+        if not isinstance(item, dict) or not item:
+            continue
         item_type = item.get("type", "message")
         call_id = str(item.get("call_id"))
         if item_type == "reasoning":
@@ -284,17 +315,13 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
         elif item_type == "function_call_output" and call_id in recorded_calls:
             builder.observe(call_id, str(item.get("output")), source="gym")
         elif item_type in ("message", "function_call"):
-            calls = []
+            calls: list[ToolCallInfo] = []
             if item_type == "function_call" and call_id not in recorded_calls:
                 recorded_calls.add(call_id)
-                calls = [
-                    ToolCallInfo(
-                        call_id, str(item.get("name")), parse_arguments(item.get("arguments"))
-                    )
-                ]
-            builder.agent(
-                ModelResponse(content_text(item.get("content")), reasoning_content=reasoning), calls
-            )
+                arguments = parse_arguments(item.get("arguments"))
+                calls.append(ToolCallInfo(call_id, str(item.get("name")), arguments))
+            text = content_text(item.get("content"))
+            builder.agent(ModelResponse(text, reasoning_content=reasoning), calls)
             reasoning = None
     return builder.finish(status="completed")
 

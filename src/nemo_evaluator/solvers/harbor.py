@@ -20,7 +20,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, ModelAccess, SeedResult, SolveResult
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 from nemo_evaluator.solvers._harbor_agent import HarborRun, harbor_python
-from nemo_evaluator.solvers.oracle import answer_of, time_limit, writable_place
+from nemo_evaluator.solvers.oracle import answer_of, model_url_inside, time_limit, writable_place
 
 _LOGS: Final = ("/logs/agent", "/tmp/logs/agent")  # noqa: S108 - inside the sandbox
 _SKILLS: Final = ("/skills", "/tmp/skills")  # noqa: S108 - inside the sandbox
@@ -79,24 +79,25 @@ class FolderAgent:
         Raises:
             UsageError: The folder has no ``run.sh.j2``, or ``agent.toml`` is not valid.
         """
-        if not (folder / RUN).is_file():
+        run = _read_if_exists(folder / RUN)
+        if run is None:
             raise UsageError(
                 f"{folder} is not an agent: it has no {RUN}", hint="see docs/agents.md"
             )
-        files = [folder / name for name in (RUN, "install.sh.j2", "agent.toml")]
-        texts = {file.name: file.read_text(encoding="utf-8") for file in files if file.is_file()}
+        settings_file = folder / "agent.toml"
         try:
-            settings = tomllib.loads(texts.get("agent.toml", ""))
+            settings = tomllib.loads(_read_if_exists(settings_file) or "")
         except ValueError as error:
-            raise UsageError(f"{folder / 'agent.toml'}: {error}", hint="fix the file") from error
-        name = str(settings.get("name") or folder.resolve().name)
-        env = {str(key): str(value) for key, value in as_dict(settings.get("env")).items()}
+            raise UsageError(f"{settings_file}: {error}", hint="fix the file") from error
+        env: dict[str, str] = {}
+        for variable, value in as_dict(settings.get("env")).items():
+            env[str(variable)] = str(value)
         return cls(
-            name,
-            texts[RUN],
-            texts.get("install.sh.j2"),
-            as_number(settings.get("timeout_sec")),
-            env,
+            name=str(settings.get("name") or folder.resolve().name),
+            run=run,
+            install=_read_if_exists(folder / "install.sh.j2"),
+            timeout=as_number(settings.get("timeout_sec")),
+            env=env,
         )
 
     async def work(
@@ -135,6 +136,12 @@ class FolderAgent:
             raise SolverError(f"agent {self.name} broke: {_exit(result)}")
         details = {"agent_exit_code": result.exit_code}
         return answer_of(result.stdout.strip(), details, timeout if result.timed_out else None)
+
+
+def _read_if_exists(file: Path) -> str | None:
+    if not file.is_file():
+        return None
+    return file.read_text(encoding="utf-8")
 
 
 def _exit(done: ExecResult) -> str:
@@ -202,49 +209,59 @@ class HarborSolver:
             raise SandboxError(
                 "an agent needs a sandbox and a model", hint="give the benchmark a sandbox"
             )
-        config = self.config
         await sandbox.start()
         await writable_place(sandbox, _LOGS)
-        instruction = task.prompt
-        if config.skill:
-            skill_folder = f"{await writable_place(sandbox, _SKILLS)}/{config.skill}"
-            await sandbox.upload(self._skill_dir, skill_folder)
-            instruction = _READ_SKILL.format(place=skill_folder) + instruction
-        limit = time_limit(
+        instruction = await self._instruction(task, sandbox)
+        limit = self._limit(task)
+        url_inside = model_url_inside(sandbox, model)
+        env = self._environment(model)
+        if self._folder is not None:
+            env["LLM_BASE_URL"] = url_inside
+            template_values = {"model": model.model, **self.config.agent_kwargs}
+            return await self._folder.work(
+                instruction, sandbox, template_values, env=env, timeout=limit
+            )
+        job = self._job(task, sandbox, model, instruction=instruction)
+        job["env"] = env
+        job["url"] = model.url
+        job["url_inside"] = url_inside
+        return await HarborRun(sandbox, limit, self.config.cmd_timeout).work(job)
+
+    async def _instruction(self, task: SeedResult, sandbox: Sandbox) -> str:
+        """Copy the skill into the sandbox, if there is one, and return the prompt that refers to it."""
+        skill = self.config.skill
+        if not skill:
+            return task.prompt
+        skills_folder = await writable_place(sandbox, _SKILLS)
+        skill_folder = f"{skills_folder}/{skill}"
+        await sandbox.upload(self._skill_dir, skill_folder)
+        return _READ_SKILL.format(place=skill_folder) + task.prompt
+
+    def _limit(self, task: SeedResult) -> float:
+        """Return how many seconds the agent gets.
+
+        The limit in an agent's folder replaces that of the task, unless the settings have a limit or another strategy.
+        """
+        config = self.config
+        folder_limit = None
+        if self._folder is not None:
+            folder_limit = self._folder.timeout
+        if folder_limit and config.run_timeout is None and config.timeout_strategy == "override":
+            return min(folder_limit, config.max_agent_timeout or folder_limit)
+        return time_limit(
             task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
         )
-        url_inside = sandbox.resolved_endpoint_url(
-            "MODEL_BASE_URL"
-        ) or sandbox.resolve_outside_endpoint(model.url)
+
+    def _environment(self, model: ModelAccess) -> dict[str, str]:
+        """Return the agent's environment: name and key of the model, then the settings' variables."""
         key = model.api_key.reveal()
-        env = {
+        return {
             "LLM_API_KEY": key,
             "LLM_MODEL": model.model,
             "OPENAI_API_KEY": key,
             "MSWEA_API_KEY": key,
+            **self.config.container_env,
         }
-        env |= config.container_env
-        if self._folder is not None:
-            if (
-                self._folder.timeout
-                and config.run_timeout is None
-                and config.timeout_strategy == "override"
-            ):
-                limit = min(self._folder.timeout, config.max_agent_timeout or self._folder.timeout)
-            template_values = {"model": model.model, **config.agent_kwargs}
-            return await self._folder.work(
-                instruction,
-                sandbox,
-                template_values,
-                env={**env, "LLM_BASE_URL": url_inside},
-                timeout=limit,
-            )
-        job = self._job(task, sandbox, model, instruction=instruction) | {
-            "env": env,
-            "url": model.url,
-            "url_inside": url_inside,
-        }
-        return await HarborRun(sandbox, limit, config.cmd_timeout).work(job)
 
     def describe(self) -> JsonDict:
         """The settings that change answers, with the agent's own text or Harbor's version."""
@@ -272,18 +289,29 @@ class HarborSolver:
     ) -> JsonDict:
         """Build the job of the child process; the caller adds the agent's environment and its URLs of the model."""
         agent_name = self.config.agent
-        token_limits = {f"max_{direction}_tokens": _CONTEXT for direction in ("input", "output")}
+        if agent_name == "claude-code":
+            model_name = model.model
+        else:
+            model_name = f"openai/{model.model}"
+        environment_dir = Path.cwd()
+        if task.folder:
+            environment_dir = task.folder / "environment"
+        model_info = {
+            "max_input_tokens": _CONTEXT,
+            "max_output_tokens": _CONTEXT,
+            "input_cost_per_token": 0.0,
+            "output_cost_per_token": 0.0,
+        }
         return {
             "agent": agent_name,
             "kwargs": self.config.agent_kwargs,
-            "model_name": model.model if agent_name == "claude-code" else f"openai/{model.model}",
-            "model_info": token_limits
-            | {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0},
+            "model_name": model_name,
+            "model_info": model_info,
             "host_env": {"OPENAI_API_KEY": model.api_key.reveal(), "OPENAI_BASE_URL": model.url},
             "instruction": instruction,
             "task": str(task.metadata.get("task_id") or "task"),
             "workdir": sandbox.spec.workdir,
-            "environment_dir": str(task.folder / "environment" if task.folder else Path.cwd()),
+            "environment_dir": str(environment_dir),
         }
 
 

@@ -1,6 +1,7 @@
 """``nat``: a workflow of the NeMo Agent Toolkit that answers problems."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import orjson
@@ -18,10 +19,11 @@ from nemo_evaluator.models.usage import together
 from nemo_evaluator.solvers.base import SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
-# Older versions have the second.
-_PATHS: Final = ("/v1/workflow/full", "/generate/full")
+_PATH: Final = "/v1/workflow/full"
+# Older versions of the toolkit have this path.
+_OLD_PATH: Final = "/generate/full"
 _WORKFLOW: Final = "<workflow>"
-_COUNTS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
+# The fields that may hold the answer; the first that is present counts.
 _ANSWERS: Final = ("output", "value", "response")
 
 
@@ -48,7 +50,7 @@ class NatSolver:
             context: The addresses of the config's services.
         """
         self._service = settings.service
-        self._path = _PATHS[0]
+        self._path = _PATH
         self._client = GymClient(
             context.base_urls[settings.service], lost=context.lost.get(settings.service)
         )
@@ -62,20 +64,16 @@ class NatSolver:
         Raises:
             TransportError: The server failed, or the workflow ended without an answer.
         """
-        is_single_message = task.messages is None or len(task.messages) == 1
-        if is_single_message and not task.system:
-            body: JsonDict = {"input_message": task.prompt}
-        else:
-            body = {}
-        body = body or {"messages": task.messages or task.plain_messages}
+        body = _request_body(task)
         # A local copy: a concurrent request may change the path in between.
         path = self._path
         try:
             stream_text = await self._client.post_text(path, body)
         except NotFoundError:
-            if path == _PATHS[1]:
+            if path == _OLD_PATH:
                 raise
-            self._path = path = _PATHS[1]
+            path = _OLD_PATH
+            self._path = path
             stream_text = await self._client.post_text(path, body)
         return _result(task, stream_text, f"{self._client.base}{path}")
 
@@ -88,57 +86,137 @@ class NatSolver:
         await self._client.close()
 
 
+def _request_body(task: SeedResult) -> JsonDict:
+    """Return the prompt alone if it is the whole conversation, else the messages."""
+    is_single_message = task.messages is None or len(task.messages) == 1
+    if is_single_message and not task.system:
+        return {"input_message": task.prompt}
+    return {"messages": task.messages or task.plain_messages}
+
+
 def _result(task: SeedResult, text: str, where: str) -> SolveResult:
     """Collect the answer, the usage and the trajectory from the server's stream.
 
     Raises:
         TransportError: The stream reports an error, or has no answer.
     """
-    builder = TrajectoryBuilder(agent="nat", asked=task.messages or task.plain_messages)
-    answer: str | None = None
-    replies: list[ModelResponse] = []
     events = list(_events(text))
-    # Some agent frameworks report tools as such; others report them as functions, beside the workflow's own function.
-    if any(event.get("event_type") == "TOOL_END" for _, event in events):
-        tool_end = "TOOL_END"
-    else:
-        tool_end = "FUNCTION_END"
+    workflow_run = _WorkflowRun(
+        where=where,
+        tool_end=_tool_end(events),
+        trajectory=TrajectoryBuilder(agent="nat", asked=task.messages or task.plain_messages),
+    )
     for event_name, event in events:
-        data = event.get("data") or {}
+        workflow_run.add(event_name, event)
+    return workflow_run.result(text)
+
+
+def _tool_end(events: list[tuple[str, JsonDict]]) -> str:
+    """Return the type of the events that report the end of a tool call.
+
+    Some agent frameworks report tools as such; others report them as functions, beside the workflow's own function.
+    """
+    for _, event in events:
+        if event.get("event_type") == "TOOL_END":
+            return "TOOL_END"
+    return "FUNCTION_END"
+
+
+@dataclass
+class _WorkflowRun:
+    """What the server's stream has reported so far.
+
+    Attributes:
+        where: The URL of the workflow, for errors.
+        tool_end: The type of the events that report the end of a tool call.
+        trajectory: The steps of the workflow.
+        answer: The workflow's answer, if it was reported.
+        replies: The replies of the workflow's model.
+    """
+
+    where: str
+    tool_end: str
+    trajectory: TrajectoryBuilder
+    answer: str | None = None
+    replies: list[ModelResponse] = field(default_factory=list)
+
+    def add(self, event_name: str, event: JsonDict) -> None:
+        """Take one event of the stream.
+
+        Args:
+            event_name: ``data`` or ``intermediate_data``.
+            event: The value of the event.
+
+        Raises:
+            TransportError: The event reports an error.
+        """
+        event_type = event.get("event_type")
         if event_name == "data":
-            if "error" in event or ("code" in event and "message" in event):
-                raise TransportError(f"{where} reported an error: {str(event)[:500]}")
-            answer = next((_text(event[name]) for name in _ANSWERS if name in event), answer)
-        elif event.get("event_type") == "LLM_END":
-            usage = (event.get("usage_info") or {}).get("token_usage") or {}
-            counts: JsonDict = {name: usage.get(name) for name in _COUNTS}
-            if not any(counts.values()):
-                counts = {}
-            replies.append(
-                ModelResponse(_text(data.get("output")), str(event.get("name") or ""), **counts)
-            )
-            builder.agent(replies[-1])
-        elif event.get("event_type") == tool_end and event.get("name") != _WORKFLOW:
-            call = ToolCallInfo(
-                str(event.get("UUID")), str(event.get("name")), parse_arguments(data.get("input"))
-            )
-            builder.call(call)
-            builder.observe(call.id, _text(data.get("output")), source="nat")
-    if answer is None and replies:
-        answer = replies[-1].content
-    if answer is None:
-        raise TransportError(f"{where} ended without an answer: {text[-300:]!r}")
-    if not replies or replies[-1].content != answer:
-        builder.message("assistant", answer)
-    if replies:
-        combined_reply: ModelResponse | None = replace(together(replies), content=answer)
-    else:
-        combined_reply = None
-    return SolveResult(answer, combined_reply, builder.finish(status="completed"))
+            self._add_answer(event)
+        elif event_type == "LLM_END":
+            self._add_reply(event)
+        elif event_type == self.tool_end and event.get("name") != _WORKFLOW:
+            self._add_tool_call(event)
+
+    def _add_answer(self, event: JsonDict) -> None:
+        if "error" in event or ("code" in event and "message" in event):
+            raise TransportError(f"{self.where} reported an error: {str(event)[:500]}")
+        for name in _ANSWERS:
+            if name in event:
+                self.answer = _text(event[name])
+                return
+
+    def _add_reply(self, event: JsonDict) -> None:
+        data = event.get("data") or {}
+        usage_info = event.get("usage_info") or {}
+        usage = usage_info.get("token_usage") or {}
+        reply = ModelResponse(_text(data.get("output")), str(event.get("name") or ""))
+        # Frameworks that do not count tokens report 0 for every count.
+        if (
+            usage.get("prompt_tokens")
+            or usage.get("completion_tokens")
+            or usage.get("total_tokens")
+        ):
+            reply.prompt_tokens = usage.get("prompt_tokens")
+            reply.completion_tokens = usage.get("completion_tokens")
+            reply.total_tokens = usage.get("total_tokens")
+        self.replies.append(reply)
+        self.trajectory.agent(reply)
+
+    def _add_tool_call(self, event: JsonDict) -> None:
+        data = event.get("data") or {}
+        call = ToolCallInfo(
+            id=str(event.get("UUID")),
+            name=str(event.get("name")),
+            arguments=parse_arguments(data.get("input")),
+        )
+        self.trajectory.call(call)
+        self.trajectory.observe(call.id, _text(data.get("output")), source="nat")
+
+    def result(self, stream_text: str) -> SolveResult:
+        """Return the result after the last event.
+
+        Args:
+            stream_text: The whole stream, quoted in the error.
+
+        Raises:
+            TransportError: There is no answer.
+        """
+        answer = self.answer
+        if answer is None and self.replies:
+            answer = self.replies[-1].content
+        if answer is None:
+            raise TransportError(f"{self.where} ended without an answer: {stream_text[-300:]!r}")
+        if not self.replies or self.replies[-1].content != answer:
+            self.trajectory.message("assistant", answer)
+        combined_reply: ModelResponse | None = None
+        if self.replies:
+            combined_reply = replace(together(self.replies), content=answer)
+        return SolveResult(answer, combined_reply, self.trajectory.finish(status="completed"))
 
 
 def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
-    """Parse the events of the stream; the payload of an intermediate step is JSON inside JSON.
+    """Parse the events of the stream.
 
     Returns:
         The name and the value of each event: ``data`` or ``intermediate_data``; an error is ``data`` with the key
@@ -150,29 +228,45 @@ def _events(text: str) -> Iterator[tuple[str, JsonDict]]:
     for line in text.splitlines():
         # Some errors are sent as bare JSON, without an event name.
         if line.startswith("{"):
-            event_name = "data"
-            colon = ":"
-            value_text = line
-        else:
-            event_name, colon, value_text = line.partition(": ")
-        if not colon or event_name not in ("data", "intermediate_data", "error"):
+            line = f"data: {line}"
+        event_name, colon, value_text = line.partition(": ")
+        if not colon:
             continue
-        try:
-            event: Any = orjson.loads(value_text)
-            if event_name == "intermediate_data":
-                payload = event.get("payload")
-                if isinstance(payload, str):
-                    event = orjson.loads(payload)
-                else:
-                    event = payload
-        except (orjson.JSONDecodeError, AttributeError):
-            if event_name == "intermediate_data":
-                continue
-            raise TransportError(
-                f"the agent's stream holds something that is not JSON: {value_text[:200]}"
-            ) from None
-        if isinstance(event, dict):
-            yield ("data", {"error": event}) if event_name == "error" else (event_name, event)
+        if event_name == "intermediate_data":
+            event = _step_payload(value_text)
+        elif event_name in ("data", "error"):
+            event = _event_value(value_text)
+        else:
+            continue
+        if not isinstance(event, dict):
+            continue
+        if event_name == "error":
+            yield "data", {"error": event}
+        else:
+            yield event_name, event
+
+
+def _event_value(value_text: str) -> Any:
+    try:
+        return orjson.loads(value_text)
+    except orjson.JSONDecodeError:
+        raise TransportError(
+            f"the agent's stream holds something that is not JSON: {value_text[:200]}"
+        ) from None
+
+
+def _step_payload(value_text: str) -> Any:
+    """Return the payload of an intermediate step, which is JSON inside JSON; None when it cannot be parsed."""
+    try:
+        step = orjson.loads(value_text)
+        if not isinstance(step, dict):
+            return None
+        payload = step.get("payload")
+        if isinstance(payload, str):
+            return orjson.loads(payload)
+        return payload
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _text(value: Any) -> str:

@@ -18,12 +18,12 @@ from nemo_evaluator.config.fields import Above0, Positive, ServiceName
 from nemo_evaluator.config.solver_base import SolverBase, TimeoutStrategy
 from nemo_evaluator.core.errors import SandboxError, SolverError, UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict, ModelAccess, SeedResult, SolveResult
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
-from nemo_evaluator.solvers.oracle import answer_of, time_limit, writable_place
+from nemo_evaluator.solvers.oracle import answer_of, model_url_inside, time_limit, writable_place
 
 _PLACES: Final = ("/tmp/nel-openclaw", "/var/tmp/nel-openclaw")  # noqa: S108 - inside the sandbox
 _PROVIDER: Final = "custom"
@@ -124,10 +124,7 @@ class OpenClawSolver:
         token = uuid.uuid4().hex[:8]
         home = await writable_place(sandbox, [f"{folder}-{token}" for folder in _PLACES])
         env = self._environment(sandbox, model, home)
-        config_text = self._given or dumps(
-            self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir)
-        )
-        await sandbox.upload(config_text, env["OPENCLAW_CONFIG_PATH"])
+        await self._upload_config(sandbox, model, env)
         seconds_allowed = time_limit(
             task, config.run_timeout, config.timeout_strategy, cap=config.max_agent_timeout
         )
@@ -135,21 +132,12 @@ class OpenClawSolver:
         answer = ""
         timed_out = False
         for session, message in _sessions(task):
-            await sandbox.upload(message.encode(), f"{home}/message.txt")
+            message_file = f"{home}/message.txt"
+            await sandbox.upload(message.encode(), message_file)
             seconds_left = max(1.0, deadline - time.monotonic())
-            arguments = [
-                "agent",
-                "--local",
-                "--json",
-                "--agent",
-                "main",
-                "--message-file",
-                f"{home}/message.txt",
-            ]
-            arguments += ["--session-id", f"nel-{token}-{session}", "--thinking", config.thinking]
-            arguments += ["--timeout", str(math.ceil(seconds_left))]
+            arguments = self._arguments(message_file, f"nel-{token}-{session}", seconds_left)
             result = await self._run(sandbox, arguments, seconds_left, env=env)
-            answer = _said(result, config.openclaw_bin)
+            answer = _printed_answer(result, config.openclaw_bin)
             timed_out = result.timed_out
             details["agent_exit_code"] = result.exit_code
             if timed_out:
@@ -157,15 +145,37 @@ class OpenClawSolver:
                 break
         return answer_of(answer, details, seconds_allowed if timed_out else None)
 
+    async def _upload_config(
+        self, sandbox: Sandbox, model: ModelAccess, env: dict[str, str]
+    ) -> None:
+        """Write the user's config file, or one for our model, where the agent's environment says."""
+        config_text = self._user_config
+        if not config_text:
+            settings = self._settings(model.model, env["MODEL_BASE_URL"], sandbox.spec.workdir)
+            config_text = dumps(settings)
+        await sandbox.upload(config_text, env["OPENCLAW_CONFIG_PATH"])
+
+    def _arguments(self, message_file: str, session_id: str, seconds: float) -> list[str]:
+        """Return the arguments of the command that sends one message to the agent."""
+        arguments = ["agent", "--local", "--json", "--agent", "main"]
+        arguments += ["--message-file", message_file]
+        arguments += ["--session-id", session_id]
+        arguments += ["--thinking", self.config.thinking]
+        arguments += ["--timeout", str(math.ceil(seconds))]
+        return arguments
+
     def describe(self) -> JsonDict:
         """Return the settings that change answers, with the text of the agent's config file."""
         settings = self.config.model_dump(
             mode="json", exclude={"service", "config_path", "skip_preflight"}
         )
-        return settings | {"config": self._given.decode(errors="replace") if self._given else None}
+        settings["config"] = None
+        if self._user_config:
+            settings["config"] = self._user_config.decode(errors="replace")
+        return settings
 
     @cached_property
-    def _given(self) -> bytes | None:
+    def _user_config(self) -> bytes | None:
         """The bytes of the user's config file, if one is configured; raises UsageError when it cannot be read."""
         if self.config.config_path is None:
             return None
@@ -177,10 +187,11 @@ class OpenClawSolver:
             ) from error
 
     async def _run(
-        self, sandbox: Sandbox, words: list[str], timeout: float, env: dict[str, str]
+        self, sandbox: Sandbox, arguments: list[str], timeout: float, env: dict[str, str]
     ) -> ExecResult:
         # Through a shell, which reports a missing command in the same way in every sandbox.
-        command = ["sh", "-c", 'exec "$@"', "sh", *shlex.split(self.config.openclaw_bin), *words]
+        agent_command = shlex.split(self.config.openclaw_bin)
+        command = ["sh", "-c", 'exec "$@"', "sh", *agent_command, *arguments]
         return await sandbox.exec(command, timeout=timeout, env=env, max_output_bytes=_MAX_OUTPUT)
 
     async def _version(self, sandbox: Sandbox) -> str:
@@ -197,28 +208,21 @@ class OpenClawSolver:
             return version_match.group()
         return result.stdout.strip()[:100]
 
-    def _environment(self, sandbox: Sandbox, model: ModelAccess, place: str) -> dict[str, str]:
+    def _environment(self, sandbox: Sandbox, model: ModelAccess, home: str) -> dict[str, str]:
         """Build the agent's environment: its folders outside the workspace, and the model's address and key.
 
         The key is stored nowhere else.
         """
-        url_inside = sandbox.resolved_endpoint_url(
-            "MODEL_BASE_URL"
-        ) or sandbox.resolve_outside_endpoint(model.url)
-        env = {
-            variable: value.replace("{url}", url_inside)
-            for variable, value in model.variables().items()
-        }
-        env |= {
-            "MODEL_BASE_URL": url_inside,
-            "OPENCLAW_HOME": place,
-            "OPENCLAW_STATE_DIR": f"{place}/state",
-        }
-        env |= {
-            "OPENCLAW_CONFIG_PATH": f"{place}/openclaw.json",
-            "OPENCLAW_NO_AUTO_UPDATE": "1",
-            "NO_COLOR": "1",
-        }
+        url_inside = model_url_inside(sandbox, model)
+        env: dict[str, str] = {}
+        for variable, template in model.variables().items():
+            env[variable] = template.replace("{url}", url_inside)
+        env["MODEL_BASE_URL"] = url_inside
+        env["OPENCLAW_HOME"] = home
+        env["OPENCLAW_STATE_DIR"] = f"{home}/state"
+        env["OPENCLAW_CONFIG_PATH"] = f"{home}/openclaw.json"
+        env["OPENCLAW_NO_AUTO_UPDATE"] = "1"
+        env["NO_COLOR"] = "1"
         if self.config.web_search_provider:
             env[_TAVILY_KEY] = Secret(os.environ[_TAVILY_KEY]).reveal()
         return env
@@ -229,11 +233,11 @@ class OpenClawSolver:
         Its name is not one that OpenClaw knows, because a known name would add OpenClaw's settings for that provider.
         """
         config = self.config
-        # OpenClaw rejects a thinking level for a model that is not declared a reasoning model.
         model_entry: JsonDict = {
             "id": model,
             "name": model,
             "input": ["text"],
+            # OpenClaw rejects a thinking level for a model that is not declared a reasoning model.
             "reasoning": config.thinking != "off",
         }
         if config.context_window is not None:
@@ -242,8 +246,6 @@ class OpenClawSolver:
             "api": "openai-completions",
             "baseUrl": url,
             "apiKey": "${MODEL_API_KEY}",
-        }
-        provider |= {
             "models": [model_entry],
             "timeoutSeconds": math.ceil(config.idle_timeout_seconds),
         }
@@ -251,8 +253,9 @@ class OpenClawSolver:
             "model": {"primary": f"{_PROVIDER}/{model}"},
             "workspace": workdir,
             "skipBootstrap": True,
+            "compaction": {"mode": "safeguard"},
+            "maxConcurrent": config.max_concurrent,
         }
-        defaults |= {"compaction": {"mode": "safeguard"}, "maxConcurrent": config.max_concurrent}
         settings: JsonDict = {
             "models": {"mode": "replace", "providers": {_PROVIDER: provider}},
             "agents": {"defaults": defaults},
@@ -270,14 +273,17 @@ def _sessions(task: SeedResult) -> list[tuple[int, str]]:
     A task with ``sessions`` in its metadata has several; any other is one message with the system prompt in front.
     """
     messages: list[tuple[int, str]] = []
-    turns = task.metadata.get("sessions")
-    for turn in turns if isinstance(turns, list) else ():
-        if isinstance(turn, dict) and turn.get("prompt"):
-            session = messages[-1][0] if messages else 1
-            messages.append(
-                (session + bool(turn.get("new_session") and messages), str(turn["prompt"]))
-            )
-    return messages or [(1, "\n\n".join(filter(None, (task.system, task.prompt))))]
+    session = 1
+    for turn in as_list(task.metadata.get("sessions")):
+        if not isinstance(turn, dict) or not turn.get("prompt"):
+            continue
+        if turn.get("new_session") and messages:
+            session += 1
+        messages.append((session, str(turn["prompt"])))
+    if messages:
+        return messages
+    texts = [text for text in (task.system, task.prompt) if text]
+    return [(1, "\n\n".join(texts))]
 
 
 def _not_there(done: ExecResult, command: str) -> SandboxError:
@@ -290,7 +296,7 @@ def _not_there(done: ExecResult, command: str) -> SandboxError:
     )
 
 
-def _said(done: ExecResult, command: str) -> str:
+def _printed_answer(done: ExecResult, command: str) -> str:
     """Return the answer that one run of the agent printed; after a timeout, whatever it printed so far.
 
     Raises:
@@ -299,11 +305,11 @@ def _said(done: ExecResult, command: str) -> str:
     """
     result = _result(done.stdout) or _result(done.stderr)
     payloads = [payload for payload in result.get("payloads") or () if isinstance(payload, dict)]
-    answer = "\n\n".join(
-        str(payload["text"])
-        for payload in payloads
-        if payload.get("text") and not payload.get("isError")
-    )
+    texts: list[str] = []
+    for payload in payloads:
+        if payload.get("text") and not payload.get("isError"):
+            texts.append(str(payload["text"]))
+    answer = "\n\n".join(texts)
     if done.timed_out:
         return answer
     if done.exit_code in _NO_COMMAND and not result:
@@ -312,18 +318,7 @@ def _said(done: ExecResult, command: str) -> str:
         raise SandboxError(
             f"the agent was killed (exit {done.exit_code}): give the sandbox more memory"
         )
-    meta = as_dict(result.get("meta"))
-    error_message = next(
-        (
-            as_dict(section.get("error")).get("message")
-            for section in (result, meta)
-            if section.get("error")
-        ),
-        None,
-    )
-    error_message = error_message or next(
-        (payload.get("text") for payload in payloads if payload.get("isError")), None
-    )
+    error_message = _reported_error(result, payloads)
     if error_message or not done.ok or not result:
         failure_text = str(error_message or (done.stderr or done.stdout).strip()[-500:])
         raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {failure_text}")
@@ -331,16 +326,32 @@ def _said(done: ExecResult, command: str) -> str:
         raise SolverError("agent openclaw broke: it ended without an answer")
     if len(answer) <= _NOTICE and _TRANSIENT.search(answer):
         raise SolverError(
-            f"agent openclaw broke: it told of a failure in place of an answer: {answer}"
+            f"agent openclaw broke: it printed a failure instead of an answer: {answer}"
         )
     return answer
 
 
+def _reported_error(result: JsonDict, payloads: list[JsonDict]) -> Any:
+    """Return the message of the first error in the agent's output, or None."""
+    for section in (result, as_dict(result.get("meta"))):
+        if section.get("error"):
+            message = as_dict(section["error"]).get("message")
+            if message:
+                return message
+            break
+    for payload in payloads:
+        if payload.get("isError"):
+            return payload.get("text")
+    return None
+
+
 def _result(output: str) -> JsonDict:
     """Return the last JSON object at the start of a line that holds ``payloads`` or ``error``; empty if none does."""
-    for start in reversed([match.start() for match in re.finditer(r"^\{", output, re.MULTILINE)]):
+    starts = [match.start() for match in re.finditer(r"^\{", output, re.MULTILINE)]
+    decoder = json.JSONDecoder()
+    for start in reversed(starts):
         try:
-            value: Any = json.JSONDecoder().raw_decode(output, start)[0]
+            value, _ = decoder.raw_decode(output, start)
         except (ValueError, RecursionError):
             continue
         if "payloads" in value or "error" in value:

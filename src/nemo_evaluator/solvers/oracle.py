@@ -16,12 +16,14 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import (
     ErrorKind,
     JsonDict,
+    ModelAccess,
     ModelResponse,
     SeedResult,
     SolveResult,
     ToolCallInfo,
 )
 from nemo_evaluator.sandbox.base import Sandbox
+from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
@@ -46,21 +48,29 @@ def time_limit(
     Returns:
         The limit; 1800 seconds when neither side sets one.
     """
-    task_limits = (as_number(task.metadata.get(name)) for name in _TASK_LIMITS)
-    task_limit = next(
-        (seconds for seconds in task_limits if seconds is not None and seconds > 0), None
-    )
-    candidate_limits: list[float] = []
-    for limit in (task_limit, ours) if strategy == "task" else (ours, task_limit):
-        if limit is not None:
-            candidate_limits.append(limit)
-    if strategy == "max" and candidate_limits:
-        chosen_limit = max(candidate_limits)
+    task_limit = _limit_of_task(task)
+    if ours is None:
+        limit = task_limit or _DEFAULT_TIMEOUT
+    elif task_limit is None:
+        limit = ours
+    elif strategy == "max":
+        limit = max(ours, task_limit)
+    elif strategy == "task":
+        limit = task_limit
     else:
-        chosen_limit = next(iter(candidate_limits), _DEFAULT_TIMEOUT)
+        limit = ours
     if cap is not None:
-        return min(chosen_limit, cap)
-    return chosen_limit
+        return min(limit, cap)
+    return limit
+
+
+def _limit_of_task(task: SeedResult) -> float | None:
+    """Return the first positive limit in the task's metadata, in seconds, or None."""
+    for name in _TASK_LIMITS:
+        seconds = as_number(task.metadata.get(name))
+        if seconds is not None and seconds > 0:
+            return seconds
+    return None
 
 
 def answer_of(
@@ -74,19 +84,11 @@ def answer_of(
         late: The time limit in seconds if the agent exceeded it, else None. A timeout is recorded but is not a failure.
         trajectory: The agent's own trajectory, if it has one.
     """
+    result = SolveResult(response, trajectory=trajectory or [], scoring_details=details)
     if late is not None:
-        error: str | None = f"the agent did not end within {late:g} s"
-    else:
-        error = None
-    error_kind = ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE
-    return SolveResult(
-        response,
-        None,
-        trajectory or [],
-        error=error,
-        error_kind=error_kind,
-        scoring_details=details,
-    )
+        result.error = f"the agent did not end within {late:g} s"
+        result.error_kind = ErrorKind.SOLVE_TIMEOUT
+    return result
 
 
 class OracleSolverConfig(SolverBase):
@@ -127,12 +129,8 @@ class OracleSolver:
             SeedError: The task has no known solution.
             SandboxError: There is no sandbox, or it failed.
         """
-        folder = _folder(task)
-        if folder is None:
-            script = task.metadata.get("solution")
-        else:
-            script = None
-        if folder is None and not isinstance(script, str):
+        solution = _solution(task)
+        if solution is None:
             if sandbox is None and task.expected_answer:
                 return SolveResult(response=task.expected_answer)
             raise SeedError("the task has no known solution (no task_dir with solution/solve.sh)")
@@ -142,38 +140,26 @@ class OracleSolver:
                 hint="give the benchmark a sandbox",
             )
         target = await writable_place(sandbox, _PLACES)
-        if folder is not None:
-            await sandbox.upload(folder, target)
+        script = f"{target}/{_SCRIPT}"
+        if isinstance(solution, Path):
+            await sandbox.upload(solution, target)
         else:
-            await sandbox.upload(str(script).encode(), f"{target}/{_SCRIPT}")
+            await sandbox.upload(solution.encode(), script)
         timeout = self.timeout_for(task)
-        trajectory = TrajectoryBuilder(
-            agent="oracle", asked=[{"role": "user", "content": task.prompt}]
-        )
-        call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {target}/{_SCRIPT}"})
-        trajectory.agent(ModelResponse(content=""), [call])
         started = time.perf_counter()
-        result = await sandbox.exec(["bash", f"{target}/{_SCRIPT}"], timeout=timeout)
+        result = await sandbox.exec(["bash", script], timeout=timeout)
         elapsed_ms = (time.perf_counter() - started) * 1000
-        output = shown(result, timeout)
-        trajectory.observe(
-            call.id,
-            output.content,
-            latency_ms=elapsed_ms,
-            is_error=output.is_error,
-            source="sandbox",
+        trajectory = _trajectory(task, script, shown(result, timeout), latency_ms=elapsed_ms)
+        solve_result = SolveResult(
+            response="", scoring_details={"oracle_exit_code": result.exit_code}
         )
         if result.timed_out:
-            error: str | None = f"the solution did not end within {timeout:g} s"
+            solve_result.error = f"the solution did not end within {timeout:g} s"
+            solve_result.error_kind = ErrorKind.SOLVE_TIMEOUT
+            solve_result.trajectory = trajectory.finish(status="error", error=solve_result.error)
         else:
-            error = None
-        return SolveResult(
-            response="",
-            trajectory=trajectory.finish(status="error" if error else "completed", error=error),
-            error=error,
-            error_kind=ErrorKind.SOLVE_TIMEOUT if error else ErrorKind.NONE,
-            scoring_details={"oracle_exit_code": result.exit_code},
-        )
+            solve_result.trajectory = trajectory.finish(status="completed")
+        return solve_result
 
     def timeout_for(self, task: SeedResult) -> float:
         """Return how many seconds the solution of a task gets."""
@@ -184,15 +170,50 @@ class OracleSolver:
         return {"type": "oracle", **asdict(self)}
 
 
-def _folder(task: SeedResult) -> Path | None:
-    """Return the folder of the known solution, or None; raise SeedError when the task's folder has none."""
+def _solution(task: SeedResult) -> Path | str | None:
+    """Return the folder of the known solution, else its script, or None when the task has no solution.
+
+    Raises:
+        SeedError: The task's folder has no solution.
+    """
     task_folder = task.folder or task.metadata.get("task_dir")
-    if not task_folder or not isinstance(task_folder, str | Path):
-        return None
-    folder = Path(task_folder) / "solution"
-    if not (folder / _SCRIPT).is_file():
-        raise SeedError(f"the task's folder has no solution/{_SCRIPT}: {folder}")
-    return folder
+    if task_folder and isinstance(task_folder, str | Path):
+        folder = Path(task_folder) / "solution"
+        if not (folder / _SCRIPT).is_file():
+            raise SeedError(f"the task's folder has no solution/{_SCRIPT}: {folder}")
+        return folder
+    script = task.metadata.get("solution")
+    if isinstance(script, str):
+        return script
+    return None
+
+
+def _trajectory(
+    task: SeedResult, script: str, output: ToolResult, latency_ms: float
+) -> TrajectoryBuilder:
+    """Record the run of the script as one tool call."""
+    trajectory = TrajectoryBuilder(agent="oracle", asked=[{"role": "user", "content": task.prompt}])
+    call = ToolCallInfo("oracle_1", "bash", {"command": f"bash {script}"})
+    trajectory.agent(ModelResponse(content=""), [call])
+    trajectory.observe(
+        call.id,
+        output.content,
+        latency_ms=latency_ms,
+        is_error=output.is_error,
+        source="sandbox",
+    )
+    return trajectory
+
+
+def model_url_inside(sandbox: Sandbox, model: ModelAccess) -> str:
+    """Return the model's URL as an agent in the sandbox reaches it.
+
+    Args:
+        sandbox: Where the agent works.
+        model: The model's access, with its URL on this machine.
+    """
+    url = sandbox.resolved_endpoint_url("MODEL_BASE_URL")
+    return url or sandbox.resolve_outside_endpoint(model.url)
 
 
 async def writable_place(sandbox: Sandbox, places: Sequence[str]) -> str:

@@ -98,23 +98,25 @@ class SimpleSolver:
         if task.requests is not None:
             return await send_all(self.client, task.requests, self._generation)
         if self._completions:
+            text = task.prompt
             system = self._system or task.system
-            text = f"{system}\n\n{task.prompt}" if system else task.prompt
+            if system:
+                text = f"{system}\n\n{text}"
             reply = await self.client.complete(text, generation=self._generation)
         else:
-            reply = await self.client.chat(
-                messages_for(task, self._system, self._detail), generation=self._generation
-            )
+            messages = messages_for(task, self._system, self._detail)
+            reply = await self.client.chat(messages, generation=self._generation)
         return SolveResult(response=reply.content, model_response=reply)
 
     def describe(self) -> JsonDict:
         """Return the settings that change answers."""
-        settings = {
+        return {
             "type": "simple",
             "system_prompt": self._system,
             "generation": self._generation or {},
+            "image_detail": self._detail,
+            "completions": self._completions,
         }
-        return settings | {"image_detail": self._detail, "completions": self._completions}
 
     async def close(self) -> None:
         """Close nothing: the client belongs to the caller who created it."""
@@ -133,18 +135,16 @@ def messages_for(
     Raises:
         SeedError: An image of the problem does not exist.
     """
-    if task.messages is not None:
-        messages: list[dict[str, Any]] | list[dict[str, str]] = list(task.messages)
+    if task.messages is None:
+        messages: list[Message] = [{"role": "user", "content": task.prompt}]
+        system = system_prompt or task.system
     else:
-        messages = [{"role": "user", "content": task.prompt}]
-    system = system_prompt or (task.system if task.messages is None else None)
+        messages = list(task.messages)
+        system = system_prompt
+        if system_prompt:
+            messages = [message for message in messages if message.get("role") != "system"]
     if system:
-        other_messages = (
-            [message for message in messages if message.get("role") != "system"]
-            if system_prompt
-            else messages
-        )
-        messages = [{"role": "system", "content": system}, *other_messages]
+        messages.insert(0, {"role": "system", "content": system})
     if task.images:
         return _with_images(messages, task.images, detail)
     return messages
@@ -159,19 +159,19 @@ def _with_images(messages: list[Message], images: list[Any], detail: str) -> lis
     image_parts: list[JsonDict] = []
     for url in urls:
         image_parts.append({"type": "image_url", "image_url": {"url": url, "detail": detail}})
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].get("role") == "user":
-            content = messages[index].get("content")
-            if not isinstance(content, list):
-                content = [{"type": "text", "text": content or ""}]
-            elif any(part.get("type") == "image_url" for part in content):
-                return messages
-            return [
-                *messages[:index],
-                messages[index] | {"content": image_parts + content},
-                *messages[index + 1 :],
-            ]
-    return [*messages, {"role": "user", "content": image_parts}]
+    user_indexes = [index for index, item in enumerate(messages) if item.get("role") == "user"]
+    if not user_indexes:
+        return [*messages, {"role": "user", "content": image_parts}]
+    last_index = user_indexes[-1]
+    user_message = messages[last_index]
+    content = user_message.get("content")
+    if not isinstance(content, list):
+        content = [{"type": "text", "text": content or ""}]
+    elif any(part.get("type") == "image_url" for part in content):
+        return messages
+    messages_with_images = list(messages)
+    messages_with_images[last_index] = {**user_message, "content": image_parts + content}
+    return messages_with_images
 
 
 async def send_all(
@@ -202,24 +202,29 @@ async def send_all(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-    pairs = zip(requests, replies, strict=True)
-    results = [
-        reply.content if request_sent.scored_from is None else json.loads(reply.content)
-        for request_sent, reply in pairs
-    ]
-    # The requests ran concurrently, so the slowest reply is the latency of them all.
-    combined_reply = together(replies)
+    results: list[Any] = []
+    for request, reply in zip(requests, replies, strict=True):
+        if request.scored_from is None:
+            results.append(reply.content)
+        else:
+            results.append(json.loads(reply.content))
+    combined_reply = _combined(replies)
     combined_reply.content = dumps(results).decode()
+    return SolveResult(combined_reply.content, combined_reply)
+
+
+def _combined(replies: Sequence[ModelResponse]) -> ModelResponse:
+    """Combine the facts of concurrent replies: the tokens of all, and the latency of the slowest."""
+    combined_reply = together(replies)
     combined_reply.raw_response = {}
+    combined_reply.finish_reason = "stop"
     if any(reply.finish_reason == "length" for reply in replies):
         combined_reply.finish_reason = "length"
-    else:
-        combined_reply.finish_reason = "stop"
     combined_reply.attempts = max(reply.attempts for reply in replies)
     combined_reply.latency_ms = max(reply.latency_ms for reply in replies)
     combined_reply.queue_ms = max(reply.queue_ms for reply in replies)
     combined_reply.from_cache = all(reply.from_cache for reply in replies)
-    return SolveResult(combined_reply.content, combined_reply)
+    return combined_reply
 
 
 async def _send(
@@ -233,9 +238,12 @@ async def _send(
     if client.endpoint.protocol != "completions" and len(stops) > _STOPS:
         settings["stop"] = stops[:_STOPS]
     reply = await client.complete(str(request.prompt), generation=settings)
-    stop_indexes = [index for stop in stops if stop and (index := reply.content.find(stop)) >= 0]
-    if stop_indexes:
-        reply.content = reply.content[: min(stop_indexes)]
+    end = len(reply.content)
+    for stop in stops:
+        position = reply.content.find(stop)
+        if stop and position >= 0:
+            end = min(end, position)
+    reply.content = reply.content[:end]
     return reply
 
 
@@ -298,13 +306,15 @@ class VLMSolver(SimpleSolver):
 
 def build(config: SimpleSolverConfig, context: SolverContext) -> SimpleSolver:
     """Build a solver of ``type: simple``."""
+    generation: JsonDict | None = None
     if config.generation:
-        generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)
-    else:
-        generation = None
-    client = context.clients[config.service]
-    detail = config.image_detail
-    return SimpleSolver(client, config.system_prompt, generation=generation, image_detail=detail)
+        generation = config.generation.model_dump(exclude_none=True)
+    return SimpleSolver(
+        context.clients[config.service],
+        config.system_prompt,
+        generation=generation,
+        image_detail=config.image_detail,
+    )
 
 
 KIND: Final = Kind(SimpleSolverConfig, build)

@@ -3,8 +3,8 @@
 import importlib.util
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Final, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -58,11 +58,13 @@ class ToolCallingSolverConfig(SolverBase):
 
     @model_validator(mode="after")
     def _some_tools(self) -> Self:
-        if self.resource_service is None and not self.sandbox_tools and not self.mcp_servers:
+        has_source = self.resource_service is not None or self.mcp_servers
+        if not has_source and not self.sandbox_tools:
             raise PydanticCustomError(
                 "no_tools", "give resource_service, sandbox_tools: true, or mcp_servers"
             )
-        if len({server.name for server in self.mcp_servers}) != len(self.mcp_servers):
+        server_names = {server.name for server in self.mcp_servers}
+        if len(server_names) != len(self.mcp_servers):
             raise PydanticCustomError("mcp_names", "the names of mcp_servers must differ")
         return self
 
@@ -113,39 +115,48 @@ class ToolCallingSolver:
         Raises:
             BoundaryError: The model, a tool source or the sandbox failed.
         """
+        artifact = self.response_mode == "sandbox_artifact"
         async with AsyncExitStack() as stack:
             sessions = []
             for source in self.sources:
                 session = await source.open(task, sandbox)
                 stack.push_async_callback(session.close)
                 sessions.append(session)
-            limits = self.tool_timeout, self.max_output_chars
-            toolbox = await Toolbox.of(sessions, task.metadata.get("tools"), *limits)
-            messages = messages_for(task, self.system_prompt)
+            toolbox = await Toolbox.of(
+                sessions,
+                task.metadata.get("tools"),
+                self.tool_timeout,
+                max_output_chars=self.max_output_chars,
+            )
             run = AgentRun(
                 self.client,
                 toolbox,
-                messages,
+                messages_for(task, self.system_prompt),
                 generation=self.generation,
                 context_tokens=self.context_tokens,
             )
-            artifact = self.response_mode == "sandbox_artifact"
-            offer_answer(lambda why: run.result(why, artifact=artifact) if run.replies else None)
+
+            def answer_so_far(why: str) -> SolveResult | None:
+                if not run.replies:
+                    return None
+                return run.result(why, artifact=artifact)
+
+            offer_answer(answer_so_far)
             error = await run.loop(self.max_turns)
         return run.result(error, artifact=artifact)
 
     def describe(self) -> JsonDict:
         """Return the settings that change answers, with the description of each tool source."""
-        settings: dict[str, Any] = {}
-        for setting in fields(self):
-            if setting.name not in ("client", "sources"):
-                settings[setting.name] = getattr(self, setting.name)
-        sources = [source.describe() for source in self.sources]
         return {
             "type": "tool_calling",
-            **settings,
-            "sources": sources,
+            "max_turns": self.max_turns,
+            "system_prompt": self.system_prompt,
             "generation": self.generation or {},
+            "tool_timeout": self.tool_timeout,
+            "max_output_chars": self.max_output_chars,
+            "response_mode": self.response_mode,
+            "context_tokens": self.context_tokens,
+            "sources": [source.describe() for source in self.sources],
         }
 
 
@@ -158,10 +169,9 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
     """
     client = context.clients[config.service]
     if client.endpoint.protocol == "completions":
-        hint = "set protocol: chat_completions on the service"
         raise UsageError(
             f"tool_calling needs a chat protocol, and {config.service!r} speaks completions",
-            hint=hint,
+            hint="set protocol: chat_completions on the service",
         )
     if config.mcp_servers and importlib.util.find_spec("mcp") is None:
         raise MissingExtraError("the MCP SDK", extra="mcp")
@@ -169,18 +179,22 @@ def build(config: ToolCallingSolverConfig, context: SolverContext) -> ToolCallin
     if config.sandbox_tools:
         sources.append(SandboxTools())
     if config.resource_service is not None:
-        sources.append(
-            GymTools(config.resource_service, context.base_urls[config.resource_service])
-        )
+        base_url = context.base_urls[config.resource_service]
+        sources.append(GymTools(config.resource_service, base_url))
     sources += config.mcp_servers
-    settings = config.model_dump(
-        include={setting.name for setting in fields(ToolCallingSolver)} - {"generation"}
-    )
+    generation: JsonDict | None = None
     if config.generation:
-        generation: dict[str, Any] | None = config.generation.model_dump(exclude_none=True)
-    else:
-        generation = None
-    return ToolCallingSolver(client, sources, generation=generation, **settings)
+        generation = config.generation.model_dump(exclude_none=True)
+    return ToolCallingSolver(
+        client,
+        sources,
+        max_turns=config.max_turns,
+        system_prompt=config.system_prompt,
+        generation=generation,
+        tool_timeout=config.tool_timeout,
+        max_output_chars=config.max_output_chars,
+        response_mode=config.response_mode,
+    )
 
 
 KIND: Final = Kind(ToolCallingSolverConfig, build)

@@ -39,43 +39,38 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
         A list of one document: the messages that were sent, then the answer. The same record yields the same session
         id.
     """
-    get = answer.get
     steps: list[JsonDict] = []
-    for number, request_message in enumerate(
-        get("messages") or ({"role": "user", "content": prompt},), 1
-    ):
-        source = _SOURCES.get(request_message.get("role"), "user")
-        steps.append(
-            {
-                "step_id": number,
-                "source": source,
-                "message": content_of(request_message.get("content")),
-            }
-        )
+    messages = answer.get("messages") or ({"role": "user", "content": prompt},)
+    for number, message in enumerate(messages, 1):
+        source = _SOURCES.get(message.get("role"), "user")
+        text = content_of(message.get("content"))
+        steps.append({"step_id": number, "source": source, "message": text})
     answer_step: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
-    model = get("model", "")
-    reasoning = get("reasoning_content")
+    steps.append(answer_step)
+    model = answer.get("model", "")
     if model:
         answer_step["model_name"] = model
+    reasoning = answer.get("reasoning_content")
     if reasoning:
         answer_step["reasoning_content"] = reasoning
-    steps.append(answer_step)
-    final_metrics: JsonDict = {"total_steps": len(steps)}
+    totals: JsonDict = {"total_steps": len(steps)}
     metrics: JsonDict = {}
-    prompt_tokens = get("prompt_tokens")
-    completion_tokens = get("completion_tokens")
-    latency = get("latency_ms")
+    prompt_tokens = answer.get("prompt_tokens")
+    completion_tokens = answer.get("completion_tokens")
     if prompt_tokens is not None and completion_tokens is not None:
-        metrics = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-        final_metrics["total_prompt_tokens"] = prompt_tokens
-        final_metrics["total_completion_tokens"] = completion_tokens
+        metrics["prompt_tokens"] = prompt_tokens
+        metrics["completion_tokens"] = completion_tokens
+        totals["total_prompt_tokens"] = prompt_tokens
+        totals["total_completion_tokens"] = completion_tokens
+    latency = answer.get("latency_ms")
     if latency:
         metrics["extra"] = {"latency_ms": latency}
     if metrics:
         answer_step["metrics"] = metrics
     agent_facts = {"name": AGENT_NAME, "version": __version__, "model_name": model}
     # The seed depends only on the stored answer, so that its session id never changes.
-    return [_document(f"{get('fp')}|{content[-_TAIL:]}", agent_facts, steps, final=final_metrics)]
+    seed = f"{answer.get('fp')}|{content[-_TAIL:]}"
+    return [_document(seed, agent_facts, steps, final=totals)]
 
 
 class TrajectoryBuilder:
@@ -113,7 +108,11 @@ class TrajectoryBuilder:
         return step
 
     def _last(self) -> JsonDict | None:
-        return next((step for step in reversed(self._steps) if step["source"] == "agent"), None)
+        """Return the last agent step, or None."""
+        for step in reversed(self._steps):
+            if step["source"] == "agent":
+                return step
+        return None
 
     def message(self, role: str, content: Any) -> None:
         """Add a step that is only a message: a system prompt, a user's question, or an assistant's line in a given
@@ -203,21 +202,26 @@ class TrajectoryBuilder:
         if not self._steps:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
-        measured = [step["metrics"] for step in self._steps if "metrics" in step]
-        totals: dict[str, list[Any]] = {}
-        for name in _METRICS:
-            totals[name] = [metrics[name] for metrics in measured if name in metrics]
-        total_metrics = {f"total_{name}": sum(values) for name, values in totals.items() if values}
-        document = _document(
-            seed, self._agent, self._steps, final={"total_steps": len(self._steps), **total_metrics}
-        )
-        extra_fields: dict[str, Any] = {}
+        totals = {"total_steps": len(self._steps), **_total_metrics(self._steps)}
+        document = _document(seed, self._agent, self._steps, final=totals)
+        extra_fields: JsonDict = {}
         for key, value in {"status": status, **extra}.items():
             if value is not None:
                 extra_fields[key] = value
         if extra_fields:
             document["extra"] = extra_fields
         return [document]
+
+
+def _total_metrics(steps: list[JsonDict]) -> JsonDict:
+    """Sum each metric over the steps that have it."""
+    totals: JsonDict = {}
+    for name in _METRICS:
+        for step in steps:
+            value = step.get("metrics", {}).get(name)
+            if value is not None:
+                totals[f"total_{name}"] = totals.get(f"total_{name}", 0) + value
+    return totals
 
 
 def _document(seed: str, agent: JsonDict, steps: list[JsonDict], final: JsonDict) -> JsonDict:
@@ -258,24 +262,34 @@ def _part(part: Any) -> JsonDict:
         return {"type": "text", "text": str(part)}
     if part.get("type") == "text":
         return {"type": "text", "text": str(part.get("text", ""))}
-    image = part.get("image_url")
-    if isinstance(image, dict):
-        url: Any | str = image.get("url", "")
-    else:
-        url = image or ""
+    url = part.get("image_url")
+    if isinstance(url, dict):
+        url = url.get("url", "")
     if not url:
         return {"type": "text", "text": f"[{part.get('type', 'part')}]"}
-    if not url.startswith("data:"):
-        suffix = url.rsplit(".", 1)[-1].lower()
-        if suffix in _SUFFIXES:
-            media = f"image/{'jpeg' if suffix == 'jpg' else suffix}"
-        else:
-            media = "image/png"
-        return {"type": "image", "source": {"media_type": media, "path": url}}
-    # The dataset has the image itself; a digest is enough to find it and keeps the document small.
-    media = url[5:].partition(";")[0] or "image/png"
+    if url.startswith("data:"):
+        return _inline_image(url)
+    return {"type": "image", "source": {"media_type": _media_type(url), "path": url}}
+
+
+def _inline_image(url: str) -> JsonDict:
+    """Name an image in a data URL by its digest.
+
+    The dataset has the image itself; a digest is enough to find it and keeps the document small.
+    """
+    media_type = url.removeprefix("data:").partition(";")[0] or "image/png"
     digest = hashlib.blake2b(url.encode(), digest_size=8).hexdigest()
-    return {"type": "image", "source": {"media_type": media, "path": f"inline:{digest}"}}
+    return {"type": "image", "source": {"media_type": media_type, "path": f"inline:{digest}"}}
+
+
+def _media_type(url: str) -> str:
+    """Return the media type by the suffix of the URL; PNG for an unknown suffix."""
+    suffix = url.rsplit(".", 1)[-1].lower()
+    if suffix == "jpg":
+        return "image/jpeg"
+    if suffix in _SUFFIXES:
+        return f"image/{suffix}"
+    return "image/png"
 
 
 def _token_metrics(response: ModelResponse) -> JsonDict:

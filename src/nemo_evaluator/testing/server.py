@@ -64,14 +64,19 @@ def main(
     if answers_file:
         answers = orjson.loads(answers_file.read_bytes())
     until_eof = options.pop("until_eof")
+    weather = _take_weather(options)
+    server = ScriptedServer(script, answers=answers, weather=weather, **options)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_serve(server, until_eof))
+
+
+def _take_weather(options: dict[str, Any]) -> Weather:
+    """Move the options of the faults from the options of the server into a `Weather`."""
     weather_options: dict[str, Any] = {}
     for weather_field in fields(Weather):
         if weather_field.name in options:
             weather_options[weather_field.name] = options.pop(weather_field.name)
-    weather = Weather(**weather_options)
-    server = ScriptedServer(script, answers=answers, weather=weather, **options)
-    with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(_serve(server, until_eof))
+    return Weather(**weather_options)
 
 
 async def _serve(server: ScriptedServer, until_eof: bool) -> None:

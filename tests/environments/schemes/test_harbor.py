@@ -103,6 +103,82 @@ def test_a_dockerfile_that_only_copies_needs_no_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "COPY ../outside.txt ./",
+        "COPY sub/../../outside.txt ./",
+        "COPY link.txt ./",
+        "COPY link ./there",
+        "COPY sub/deep/outside.txt ./",
+        "COPY a.txt ../outside.txt ./",
+        "COPY . link ./",
+        "COPY loop ./",
+        "COPY missing ./",
+        "COPY *.txt ./",
+        "COPY $HOME/outside.txt ./",
+        "COPY <<END ./",
+        "COPY --from=other a.txt ./",
+        'COPY ["../outside.txt", "./"]',
+        "ADD ../outside.txt ./",
+        "ADD http://127.0.0.1/ ./",
+        "WORKDIR ..\nCOPY a.txt ./",
+        "WORKDIR $HOME\nCOPY a.txt ./",
+        "COPY a.txt ../../etc/a.txt",
+        "COPY",
+    ],
+)
+def test_a_dockerfile_gets_nothing_from_outside_its_folder(line: str, tmp_path: Path) -> None:
+    folder = tmp_path / "environment"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (tmp_path / "outside.txt").write_text("secret")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "outside.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    (folder / "sub" / "deep").symlink_to("../../elsewhere")
+    (folder / "loop").symlink_to("loop")
+    (folder / "Dockerfile").write_text(f"FROM python:3.12\nWORKDIR /app\n{line}\n")
+    with pytest.raises(SandboxError):
+        without_build(SandboxSpec(image="built", workdir="/app"), folder)
+
+
+def test_a_slash_before_a_source_stands_for_the_folder_of_the_dockerfile(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "hosts").write_text("of the task")
+    (tmp_path / "inner").symlink_to("etc/hosts")
+    (tmp_path / "Dockerfile").write_text("FROM a\nCOPY /etc/hosts inner /app/\n")
+    spec = without_build(SandboxSpec(image="built", workdir="/app"), tmp_path)
+    assert [Path(source).read_text() for source in spec.files] == ["of the task"] * 2
+
+
+@pytest.mark.parametrize("part", ["instruction.md", "tests", "environment", "tests/test.sh"])
+async def test_a_part_of_a_task_that_leads_elsewhere_is_refused(
+    part: str, task: HarborTask, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = task.folder / part
+    for elsewhere, is_refused in (
+        (tmp_path / "shared", False),
+        (tmp_path_factory.mktemp("x"), True),
+    ):
+        elsewhere.mkdir(exist_ok=True)
+        target = elsewhere / "part"
+        if path.is_dir():
+            shutil.copytree(path, target)
+            path.unlink() if path.is_symlink() else shutil.rmtree(path)
+        else:
+            shutil.copy(path, target)
+            path.unlink()
+        path.symlink_to(target)
+        environment = get_environment(f"harbor://{task.folder}")
+        if is_refused:
+            with pytest.raises(SeedError, match=f"{part} is a link"):
+                await environment.seed(0)
+        else:
+            await environment.seed(0)
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "swebench-verified",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,51 @@ def test_an_unsafe_entry_is_refused(
         fetch("set", None)
     assert kept.is_dir()
     assert not (tmp_path / "evil").exists()
+
+
+def _commit_task(repository: Path, instruction: str) -> str:
+    """Commit a task and return the commit."""
+    folder = repository / "a"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "instruction.md").write_text(instruction)
+    (folder / "task.toml").write_text("")
+    for arguments in (
+        ("init", "-q"),
+        ("config", "uploadpack.allowAnySHA1InWant", "true"),
+        ("config", "uploadpack.allowFilter", "true"),
+        ("add", "."),
+        ("-c", "user.name=n", "-c", "user.email=n@localhost", "commit", "-q", "-m", instruction),
+    ):
+        subprocess.run(["git", "-C", str(repository), *arguments], check=True)
+    head = subprocess.run(
+        ["git", "-C", str(repository), "rev-parse", "HEAD"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return head.stdout.strip()
+
+
+@pytest.mark.needs("git")
+def test_a_task_whose_commit_changed_in_the_registry_is_downloaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "repo"
+    registry = tmp_path / "registry.json"
+    monkeypatch.setenv("HARBOR_REGISTRY", str(registry))
+    monkeypatch.setenv("HARBOR_DATASETS_DIR", str(tmp_path / "harbor"))
+
+    def instruction_at(commit: str) -> str:
+        task = {"name": "a", "git_url": f"file://{repository}", "path": "a"}
+        entry = {"name": "set", "version": "1", "tasks": [task | {"git_commit_id": commit}]}
+        registry.write_text(json.dumps([entry]))
+        (found,) = fetch("set", None)
+        return (found.folder / "instruction.md").read_text()
+
+    first = _commit_task(repository, "Say one.")
+    assert instruction_at(first) == "Say one."
+    second = _commit_task(repository, "Say two.")
+    assert instruction_at(first) == "Say one."
+    assert instruction_at(second) == "Say two."
+    shutil.rmtree(repository)
+    assert instruction_at(second) == "Say two.", "the same commit is not downloaded twice"

@@ -85,7 +85,7 @@ async def test_a_problems_own_definitions_are_shown_and_routed() -> None:
     assert "There is no tool named 'file_read'" in await _say(box, "file_read")
     with pytest.raises(SeedError, match=r"no source offers: fly \(offered: bash\)"):
         await _box(Session("sandbox", "bash"), wanted=[{"name": "fly"}])
-    with pytest.raises(SeedError, match="no function"):
+    with pytest.raises(SeedError, match="not a function"):
         await _box(Session("sandbox", "bash"), wanted=["fly"])
 
 

@@ -1,21 +1,32 @@
 """Plant failures in a task's tests: work that passes these tests too has not earned its reward.
 
-nel changes every test in place, under its own name, so that a success that counts or names tests is lost too. A planted
-failure looks like any other assertion: only code that knows the right answer can tell it from the original.
+nel changes every test in place, under its own name, so that a success that counts or names tests is lost too. Where an
+assertion expects a literal, the planted failure expects another one of the same type and length: only code that knows
+the right answer can tell it from the original.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import random
 import re
 import shutil
+import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from nemo_evaluator.environments.schemes._wrong_values import (
+    constants_in,
+    opposite_method,
+    opposite_operator,
+    wrong_constant,
+    wrong_constants,
+)
 
 _SCRIPTS: Final = (".sh", ".bash")
 # A heredoc, and a program on the command line that the shell's quoting does not change.
@@ -49,15 +60,17 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """A text to insert into a source.
+    """A text to insert into a source, in place of ``length`` bytes.
 
     Attributes:
         at: The byte offset.
         text: The inserted text.
+        length: The number of bytes that it replaces.
     """
 
     at: int
     text: str
+    length: int = 0
 
 
 def plant_failures(
@@ -91,7 +104,7 @@ def plant_failures(
                 source, path.suffix, form, chance=generator, earned_all=earned_all
             )
             if changed_source != source:
-                path.write_bytes(changed_source)
+                _rewrite(path, changed_source)
                 planted_files.append(path.relative_to(target).as_posix())
         if planted_files:
             return planted_files
@@ -110,12 +123,12 @@ def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
     for name in planted:
         path = target / name
         if path.suffix == ".py":
-            path.write_text("raise AssertionError\n")
+            _rewrite(path, b"raise AssertionError\n")
             continue
         script = path.read_text(encoding="utf-8", errors="surrogateescape")
         for span, _ in reversed(list(_inline_programs(script))):
             script = f"{script[: span.start]}raise AssertionError{script[span.stop :]}"
-        path.write_text(script, encoding="utf-8", errors="surrogateescape")
+        _rewrite(path, script.encode("utf-8", "surrogateescape"))
 
 
 def swap_rewards(tests: Path, target: Path) -> bool:
@@ -136,10 +149,18 @@ def swap_rewards(tests: Path, target: Path) -> bool:
         opposite = _OPPOSITE[match["value"][0]]
         return f"{match[0][:start]}{opposite}{match[0][start + len(match['value']) :]}"
 
-    script.write_text(
-        _WRITES_REWARD.sub(swapped, script_text), encoding="utf-8", errors="surrogateescape"
-    )
+    swapped_text = _WRITES_REWARD.sub(swapped, script_text)
+    _rewrite(script, swapped_text.encode("utf-8", "surrogateescape"))
     return True
+
+
+def _rewrite(path: Path, content: bytes) -> None:
+    """Replace the content of a file and keep its mode and times, which would give a challenge away."""
+    state = path.stat()
+    path.chmod(state.st_mode | stat.S_IWUSR)
+    path.write_bytes(content)
+    path.chmod(state.st_mode)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _with_failures(
@@ -211,7 +232,7 @@ def _planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bo
         changed_source = (
             changed_source[: insertion.at]
             + insertion.text.encode()
-            + changed_source[insertion.at :]
+            + changed_source[insertion.at + insertion.length :]
         )
     if _parse(changed_source) is not None:
         return changed_source
@@ -265,31 +286,52 @@ class _Planter:
             Whether there was an assertion to change.
         """
         assertions = [statement for statement in statements if _is_assertion(statement)]
-        equalities = [
-            node
-            for node in (_expected_value(statement) for statement in assertions)
-            if node is not None
-        ]
-        if equalities:
-            for node in equalities:
-                self._change_value(node)
+        is_changed = False
+        for statement in assertions:
+            node = _expected_value(statement)
+            if node is not None:
+                self._change_value(node, statement)
+                is_changed = True
+        if is_changed:
             return True
         for statement in reversed(assertions):
             tested = _tested_value(statement)
             if tested is not None:
                 self._negate(tested)
                 return True
+            if self._earned_all and self._invert_method(statement):
+                return True
         return False
 
-    def _change_value(self, node: ast.expr) -> None:
-        """Make an assertion expect another value: a longer number, or the value inside a list."""
-        if isinstance(node, ast.Constant):
-            constant = node.value
-        else:
-            constant = None
-        source_text = self._text(node)
-        if type(constant) is int and source_text.isdigit() and not source_text.startswith("0"):
-            self._insert(self._end(node), str(self._chance.randint(1, 9)))
+    def _change_value(self, node: ast.expr, statement: ast.stmt) -> None:
+        """Make an assertion expect another value of the same type; of an unknown one, a list with it."""
+        constants = constants_in(node)
+        if not constants or _has_tolerance(statement):
+            self._insert(self._start(node), "[")
+            self._insert(self._end(node), "]")
+            return
+        constant = self._chance.choice(constants)
+        assert isinstance(constant, ast.Constant)
+        wrong_source = wrong_constant(constant.value, self._chance)
+        start = self._start(constant)
+        end = self._end(constant)
+        if self._earned_all:
+            self.insertions.append(Insertion(start, wrong_source, length=end - start))
+            return
+        # Partly successful work may give just the wrong value: it has to give both.
+        changed_source = (
+            self._source[self._start(node) : start]
+            + wrong_source.encode()
+            + self._source[end : self._end(node)]
+        ).decode()
+        comparison = statement.test if isinstance(statement, ast.Assert) else None
+        if isinstance(comparison, ast.Compare):
+            is_left = comparison.left is node
+            # `5 == f(3)` becomes `(5) == f(3) == (7)`, and `f(3) == 5` becomes `(7) == f(3) == (5)`.
+            if is_left:
+                self._insert(self._end(comparison), f" == ({changed_source})")
+            else:
+                self._insert(self._start(comparison), f"({changed_source}) == ")
             return
         self._insert(self._start(node), "[")
         self._insert(self._end(node), "]")
@@ -299,13 +341,60 @@ class _Planter:
         start = self._start(node)
         end = self._end(node)
         if self._earned_all:
-            self._insert(start, "not (")
-            self._insert(end, ")")
+            if not self._invert(node):
+                self._insert(start, "not (")
+                self._insert(end, ")")
             return
         # nel does not know which tests partly successful work passes: a planted failure must not make another one pass.
         condition = self._text(node)
         self._insert(start, "(")
         self._insert(end, f") and not ({condition})")
+
+    def _invert_method(self, statement: ast.stmt) -> bool:
+        """Replace a unittest assertion by its opposite, if it has one."""
+        call = _assert_method(statement)
+        if call is None or not isinstance(call.func, ast.Attribute):
+            return False
+        name = call.func.attr
+        opposite = opposite_method(name)
+        if opposite is None:
+            return False
+        start = self._end(call.func) - len(name)
+        self.insertions.append(Insertion(start, opposite, length=len(name)))
+        return True
+
+    def _empty_membership(self, node: ast.expr) -> bool:
+        """Replace all constants that a value may be one of, as in ``f(3) in (4, 5)``."""
+        if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.In):
+            return False
+        container = node.comparators[0]
+        if len(node.ops) != 1 or not isinstance(container, ast.List | ast.Tuple | ast.Set):
+            return False
+        constants = constants_in(container)
+        sources = wrong_constants(constants, self._chance)
+        if not sources or len(constants) != len(container.elts):
+            return False
+        for constant, source in zip(constants, sources, strict=True):
+            start = self._start(constant)
+            self.insertions.append(Insertion(start, source, length=self._end(constant) - start))
+        return True
+
+    def _invert(self, node: ast.expr) -> bool:
+        """Replace the operator of a comparison by its opposite, if it has one."""
+        if self._empty_membership(node):
+            return True
+        operators = opposite_operator(node)
+        if operators is None:
+            return False
+        assert isinstance(node, ast.Compare)
+        operator, opposite = operators
+        gap_start = self._end(node.left)
+        gap = self._source[gap_start : self._start(node.comparators[0])]
+        if gap.count(operator.encode()) != 1 or b"#" in gap:
+            return False
+        position = gap_start + gap.index(operator.encode())
+        self.insertions.append(Insertion(position, opposite, length=len(operator)))
+        return True
 
     def _append_failure(self, function: Function) -> None:
         """Let a function without assertions fail at its end, unless it ends with ``return`` or ``raise``."""
@@ -336,6 +425,14 @@ class _Planter:
 
     def _text(self, node: ast.expr) -> str:
         return self._source[self._start(node) : self._end(node)].decode()
+
+
+def _has_tolerance(statement: ast.stmt) -> bool:
+    """Return whether an assertion might accept a value that differs a little."""
+    call = _assert_method(statement)
+    if call is None or not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr == "assertAlmostEqual"
 
 
 def _is_assertion(statement: ast.stmt) -> bool:
@@ -369,7 +466,7 @@ def _expected_value(statement: ast.stmt) -> ast.expr | None:
         isinstance(operand, ast.Starred | ast.GeneratorExp) for operand in operands
     ):
         return None
-    literals = [operand for operand in operands if isinstance(operand, ast.Constant)]
+    literals = [operand for operand in operands if constants_in(operand)]
     return literals[0] if literals else operands[0]
 
 

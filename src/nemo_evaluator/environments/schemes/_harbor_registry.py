@@ -13,14 +13,14 @@ import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.files import read_json, safe_name
+from nemo_evaluator.core.files import read_json, safe_name, write_json
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets.lock import LockEntry, check, exclusive, one_write, read_lock
@@ -30,6 +30,8 @@ from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, Harbor
 _REGISTRY: Final = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
 _log = logging.getLogger(__name__)
 _GIT_SECONDS: Final = 1800.0
+# The file beside the tasks of a dataset that holds their commits.
+_DOWNLOADS: Final = ".downloads.json"
 _URL: Final = re.compile(r"(?:https?|ssh|git|file)://|[\w.]+@[\w.-]+:|/")
 _COMMIT: Final = re.compile(r"(?:\w[\w./-]*)?")
 
@@ -44,6 +46,14 @@ class TaskSource:
     commit: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Download:
+    """A downloaded task: the commit or branch that the registry named, and its commit."""
+
+    requested: str | None
+    commit: str
+
+
 def tasks_in(folder: Path) -> list[HarborTask]:
     """Return the tasks in a folder, sorted by name; if the folder is itself a task, only that one."""
     if (folder / INSTRUCTION).is_file():
@@ -52,7 +62,7 @@ def tasks_in(folder: Path) -> list[HarborTask]:
 
 
 def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -> list[HarborTask]:
-    """Return the tasks of a registered dataset, downloading those that are missing.
+    """Return the tasks of a registered dataset; download those that are missing or have another commit now.
 
     Args:
         name: The dataset's name in the registry.
@@ -63,43 +73,89 @@ def fetch(name: str, version: str | None, wanted: Sequence[str] | None = None) -
         UsageError: The registry has no such dataset or version, or the download failed.
     """
     entry = _entry(name, version)
-    task_sources = [
-        _source(task_entry)
-        for task_entry in entry["tasks"]
-        if wanted is None or task_entry["name"] in wanted
-    ]
     dataset = f"{name}@{entry['version']}"
-    key = f"harbor://{dataset}"
-    absent_names = sorted(set(wanted or ()) - {task_source.name for task_source in task_sources})
-    if absent_names:
-        _log.warning("%s has no task %s", dataset, ", ".join(absent_names))
+    registered_sources = _sources(entry, dataset, wanted)
     root = Path(os.environ.get("HARBOR_DATASETS_DIR") or cache_dir() / "harbor")
     folder = root / dataset.replace("/", "__")
     folder.mkdir(parents=True, exist_ok=True)
+    tasks: list[HarborTask] = []
     with exclusive(folder), one_write():
         lock_entries = read_lock()
-        for position, source in enumerate(task_sources):
-            if (
-                source.commit in (None, "HEAD")
-                and (pinned := lock_entries.get(f"{key}#{source.name}")) is not None
-            ):
-                task_sources[position] = replace(source, commit=pinned.revision)
-        commits = _download(
-            [
-                task_source
-                for task_source in task_sources
-                if not (folder / task_source.name / INSTRUCTION).is_file()
-            ],
-            folder,
-        )
-        tasks = [HarborTask(folder / task_source.name) for task_source in task_sources]
-        for task, source in zip(tasks, task_sources, strict=True):
+        sources = [
+            _pinned(source, lock_entries.get(_lock_key(dataset, source)))
+            for source in registered_sources
+        ]
+        commits = _update(sources, folder)
+        for source in sources:
+            task = HarborTask(folder / source.name)
             commit = commits.get(source.name) or source.commit
-            check(
-                f"{key}#{source.name}",
-                LockEntry(task.content_hash, 1, commit, origin=source.git_url),
-            )
+            lock_entry = LockEntry(task.content_hash, 1, commit, origin=source.git_url)
+            check(_lock_key(dataset, source), lock_entry)
+            tasks.append(task)
     return tasks
+
+
+def _lock_key(dataset: str, source: TaskSource) -> str:
+    """Return the key of a task in the dataset lock."""
+    return f"harbor://{dataset}#{source.name}"
+
+
+def _pinned(source: TaskSource, locked: LockEntry | None) -> TaskSource:
+    """Return the source at its locked commit, if the registry leaves the commit open."""
+    if locked is None or source.commit not in (None, "HEAD"):
+        return source
+    return replace(source, commit=locked.revision)
+
+
+def _update(sources: Sequence[TaskSource], folder: Path) -> dict[str, str]:
+    """Download the tasks that are missing or of another commit.
+
+    Returns:
+        The commit of each downloaded task, by task name.
+    """
+    downloads = _read_downloads(folder)
+    missing = [source for source in sources if _is_missing(source, folder, downloads)]
+    commits = _download(missing, folder)
+    for source in missing:
+        downloads[source.name] = _Download(source.commit, commits[source.name])
+    if missing:
+        _write_downloads(folder, downloads)
+    return commits
+
+
+def _sources(entry: JsonDict, dataset: str, wanted: Sequence[str] | None) -> list[TaskSource]:
+    """Return the sources of the wanted tasks; warn about wanted tasks that the dataset lacks."""
+    sources: list[TaskSource] = []
+    for task_entry in entry["tasks"]:
+        if wanted is None or task_entry["name"] in wanted:
+            sources.append(_source(task_entry))
+    absent_names = sorted(set(wanted or ()) - {source.name for source in sources})
+    if absent_names:
+        _log.warning("%s has no task %s", dataset, ", ".join(absent_names))
+    return sources
+
+
+def _is_missing(source: TaskSource, folder: Path, downloads: dict[str, _Download]) -> bool:
+    """Whether a task must be downloaded: its folder does not exist, or is of another commit."""
+    if not (folder / source.name / INSTRUCTION).is_file():
+        return True
+    download = downloads.get(source.name)
+    if download is None or source.commit is None:
+        # A folder that nel did not download is used as it is.
+        return False
+    return source.commit not in (download.requested, download.commit)
+
+
+def _read_downloads(folder: Path) -> dict[str, _Download]:
+    """Return what nel downloaded into a folder, by task name."""
+    file = folder / _DOWNLOADS
+    if not file.is_file():
+        return {}
+    return {name: _Download(**entry) for name, entry in read_json(file).items()}
+
+
+def _write_downloads(folder: Path, downloads: dict[str, _Download]) -> None:
+    write_json(folder / _DOWNLOADS, {name: asdict(entry) for name, entry in downloads.items()})
 
 
 def _source(entry: JsonDict) -> TaskSource:
@@ -108,9 +164,10 @@ def _source(entry: JsonDict) -> TaskSource:
     Raises:
         UsageError: The entry is unsafe.
     """
-    name, url, path, commit = (
-        str(entry.get(key) or "") for key in ("name", "git_url", "path", "git_commit_id")
-    )
+    name = str(entry.get("name") or "")
+    url = str(entry.get("git_url") or "")
+    path = str(entry.get("path") or "")
+    commit = str(entry.get("git_commit_id") or "")
     stays_inside = not path.startswith("/") and ".." not in path.split("/")
     if (
         safe_name(name) != name
@@ -176,20 +233,18 @@ def _registry() -> list[JsonDict]:
         raise UsageError(
             f"cannot read the Harbor registry {location}: {error}", hint=hint
         ) from error
+    additions: list[Any] = []
     override_folder = os.environ.get("HARBOR_REGISTRY_OVERRIDE_DIR")
     if override_folder:
-        additions: list[Any] = []
         for file in sorted(Path(override_folder).glob("*.json")):
-            for entry in read_json(file):
-                additions.append(entry)
-    else:
-        additions = []
-    replaced_keys = {(entry.get("name"), str(entry.get("version"))) for entry in additions}
-    return [
-        entry
-        for entry in entries
-        if (entry.get("name"), str(entry.get("version"))) not in replaced_keys
-    ] + additions
+            additions += read_json(file)
+    replaced_keys = {_entry_key(entry) for entry in additions}
+    return [entry for entry in entries if _entry_key(entry) not in replaced_keys] + additions
+
+
+def _entry_key(entry: JsonDict) -> tuple[Any, str]:
+    """Return the name and the version of an entry."""
+    return entry.get("name"), str(entry.get("version"))
 
 
 def _download(sources: Sequence[TaskSource], target: Path) -> dict[str, str]:
@@ -203,26 +258,13 @@ def _download(sources: Sequence[TaskSource], target: Path) -> dict[str, str]:
             f"{len(sources)} tasks are not downloaded, and this run is offline",
             hint="run once online",
         )
+    groups: dict[tuple[str, str | None], list[TaskSource]] = {}
+    for source in sources:
+        groups.setdefault((source.git_url, source.commit), []).append(source)
     commits: dict[str, str] = {}
-    for url, commit in dict.fromkeys((source.git_url, source.commit) for source in sources):
-        commit_sources = [
-            source for source in sources if (source.git_url, source.commit) == (url, commit)
-        ]
+    for (url, commit), commit_sources in groups.items():
         with tempfile.TemporaryDirectory(prefix=".clone-", dir=target) as clone:
-            _git(clone, "init", "-q")
-            _git(clone, "remote", "add", "origin", url)
-            _git(
-                clone,
-                "sparse-checkout",
-                "set",
-                "--no-cone",
-                *(f"/{source.path}/" for source in commit_sources),
-            )
-            _git(
-                clone, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", commit or "HEAD"
-            )
-            _git(clone, "checkout", "-q", "FETCH_HEAD")
-            resolved_commit = _git(clone, "rev-parse", "HEAD").strip()
+            resolved_commit = _clone(clone, url, commit or "HEAD", commit_sources)
             for source in commit_sources:
                 folder = Path(clone) / source.path
                 if not (folder / INSTRUCTION).is_file():
@@ -234,6 +276,17 @@ def _download(sources: Sequence[TaskSource], target: Path) -> dict[str, str]:
                 folder.rename(target / source.name)
                 commits[source.name] = resolved_commit
     return commits
+
+
+def _clone(clone: str, url: str, commit: str, sources: Sequence[TaskSource]) -> str:
+    """Clone the folders of some tasks, and return the commit."""
+    task_folders = [f"/{source.path}/" for source in sources]
+    _git(clone, "init", "-q")
+    _git(clone, "remote", "add", "origin", url)
+    _git(clone, "sparse-checkout", "set", "--no-cone", *task_folders)
+    _git(clone, "fetch", "-q", "--depth=1", "--filter=blob:none", "origin", commit)
+    _git(clone, "checkout", "-q", "FETCH_HEAD")
+    return _git(clone, "rev-parse", "HEAD").strip()
 
 
 def _git(folder: str, *words: str) -> str:

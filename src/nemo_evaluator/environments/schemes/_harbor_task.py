@@ -21,6 +21,16 @@ TESTS: Final = "/tests"
 LOGS: Final = "/logs"
 SOLUTION: Final = "/solution"
 INSTRUCTION: Final = "instruction.md"
+_PARTS: Final = (
+    INSTRUCTION,
+    "task.toml",
+    "environment",
+    "environment/Dockerfile",
+    "tests",
+    "tests/test.sh",
+    "solution",
+    "solution/solve.sh",
+)
 _VERIFIER_SECONDS: Final = 600.0
 _REWARD_RANGE: Final = (0.0, 1.0)
 # The default if neither the task nor its Dockerfile sets one: the folder of SWE-bench's images.
@@ -74,6 +84,36 @@ class HarborTask:
     def content_hash(self) -> str:
         """The SHA-256 of the names, modes and contents of all files."""
         return folder_hash(self.folder)
+
+    def check_links(self) -> None:
+        """Check that no part of the task is a link that leaves the folder of tasks: nel would read what it leads to.
+
+        Raises:
+            SeedError: A part leads elsewhere.
+        """
+        collection = self.folder.resolve().parent
+        for name in _PARTS:
+            part = self.folder / name
+            if part.is_symlink() and not part.resolve().is_relative_to(collection):
+                raise SeedError(
+                    f"task {self.name}: {name} is a link that leaves the folder of tasks",
+                    hint="copy what it leads to into the task",
+                )
+
+    @property
+    def has_solution(self) -> bool:
+        """Whether the task has a known solution, ``solution/solve.sh``."""
+        return (self.folder / "solution" / "solve.sh").is_file()
+
+    @property
+    def text(self) -> str:
+        """The text of the instruction and the tests."""
+        paths = [self.folder / INSTRUCTION, *sorted((self.folder / "tests").rglob("*"))]
+        file_texts: list[str] = []
+        for path in paths:
+            if path.is_file():
+                file_texts.append(path.read_text(encoding="utf-8", errors="replace"))
+        return "\n".join(file_texts)
 
     @property
     def agent_seconds(self) -> float | None:

@@ -149,6 +149,19 @@ class TaskTests:
             TamperError: The reward file is not a plain file.
             UnusableRewardError: The reward is not a finite number in the task's range.
         """
+        file_name, content = await self._reward_file(sandbox, result)
+        rewards = self._parsed_rewards(file_name, content)
+        self._check_range(rewards)
+        return rewards
+
+    async def _reward_file(self, sandbox: Sandbox, result: ExecResult) -> tuple[str, str]:
+        """Return the name and the content of the reward file.
+
+        Raises:
+            ScorerError: The tests left no reward.
+            TamperError: The reward file is not a plain file.
+            UnusableRewardError: The file is too long.
+        """
         name = self.task.name
         read_result = await sandbox.exec(["sh", "-c", _READ], cwd="/")
         file_name, _, content = read_result.stdout.partition("\n")
@@ -163,6 +176,15 @@ class TaskTests:
             raise UnusableRewardError(
                 f"the tests of {name} wrote a {file_name} of more than {_REWARD_BYTES:,} bytes"
             )
+        return file_name, content
+
+    def _parsed_rewards(self, file_name: str, content: str) -> dict[str, float]:
+        """Parse the rewards by name; a single number is named ``reward``.
+
+        Raises:
+            UnusableRewardError: The file cannot be parsed, or a reward is not a finite number.
+        """
+        name = self.task.name
         try:
             if file_name == "reward.json":
                 value: Any = orjson.loads(content)
@@ -173,7 +195,7 @@ class TaskTests:
                 f"the tests of {name} wrote a {file_name} that cannot be read: {error}"
             ) from error
         if isinstance(value, dict):
-            named_values: dict[Any, Any] | dict[str | Any, Any] = value
+            named_values: dict[Any, Any] = value
         else:
             named_values = {"reward": value}
         rewards = {str(key): as_number(number) for key, number in named_values.items()}
@@ -181,11 +203,7 @@ class TaskTests:
             raise UnusableRewardError(
                 f"the tests of {name} wrote a reward that is not a finite number: {content[:200]}"
             )
-        finite_rewards = {
-            key: float(number) for key, number in rewards.items() if number is not None
-        }
-        self._check_range(finite_rewards)
-        return finite_rewards
+        return {key: float(number) for key, number in rewards.items() if number is not None}
 
     def _check_range(self, rewards: dict[str, float]) -> None:
         """Raise UnusableRewardError for a reward outside the task's range."""

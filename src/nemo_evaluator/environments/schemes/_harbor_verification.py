@@ -1,11 +1,12 @@
 """Verify a Harbor task so that the agent cannot influence the verdict.
 
-A task's tests run beside the agent's work, so the work can tamper with them. A success counts only if it survives two
-checks:
+A task's tests run beside the agent's work, so the work can tamper with them. A success counts only if it survives
+three checks:
 
 - The tests still pass after every file that steers a test runner, a shell or an interpreter is restored to its state
   at the start of the task. Files that the task's known solution changes as well are exempt.
 - The same tests, with failures planted in them, do not pass.
+- The same tests pass again. Repetitions and challenges come in an unpredictable order.
 
 Work that keeps its tests from finishing, or from writing a reward, gets the lowest reward if the tests finish without
 that work.
@@ -18,13 +19,15 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import BoundaryError, SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
-from nemo_evaluator.environments.schemes._harbor_task import INSTRUCTION, SOLUTION, HarborTask
+from nemo_evaluator.environments.schemes._confirmation import confirm
+from nemo_evaluator.environments.schemes._harbor_task import SOLUTION, HarborTask
 from nemo_evaluator.environments.schemes._harbor_tests import (
     TaskTests,
     TestRun,
@@ -67,6 +70,7 @@ class Verification:
     challenges: bool = True
     _scratch: Path = field(default_factory=Path, init=False)
     _workspaces: Workspaces | None = field(default=None, init=False)
+    _folders: int = field(default=0, init=False)
 
     @property
     def _folder(self) -> Path:
@@ -124,11 +128,71 @@ class Verification:
         steering = self._steering
         if steering:
             details["steering_changes"] = _described(steering)
-            await self._differ(first_run, steering)
-        started = time.perf_counter()
-        details["challenged"] = self.challenges and await self._challenge(first_run)
-        details["challenge_ms"] = round((time.perf_counter() - started) * 1000, 1)
+            suspect_paths = await self._differ(first_run, steering)
+        else:
+            suspect_paths = set()
+        if self.challenges:
+            verdict = await self._confirm(first_run, verdict)
+        else:
+            details["challenged"] = False
+        if suspect_paths and not verdict.scoring_details["challenged"]:
+            raise _steered(suspect_paths)
         return verdict
+
+    async def _confirm(self, first: TestRun, verdict: VerifyResult) -> VerifyResult:
+        """Verify a success again, with the same tests and with planted failures.
+
+        Args:
+            first: The run that succeeded.
+            verdict: The verdict of that run.
+
+        Returns:
+            The verdict, unless repetitions lose the reward: then the verdict of most repetitions.
+
+        Raises:
+            TamperError: The reward was kept although the tests decide it.
+            BoundaryError: Most repetitions left no reward, and the tests leave none without the agent's work either.
+        """
+        started = time.perf_counter()
+        confirmation = await confirm(
+            first, repeat=self._repeat, challenge=partial(self._challenge, first)
+        )
+        details = verdict.scoring_details
+        details["challenged"] = confirmation.challenged
+        details["challenge_ms"] = round((time.perf_counter() - started) * 1000, 1)
+        if not confirmation.differing_runs:
+            return verdict
+        rewards = [
+            "none" if run.reward is None else f"{run.reward:g}"
+            for run in confirmation.differing_runs
+        ]
+        details["unsteady"] = f"the same tests gave {', '.join(rewards)}"
+        settled_verdict = await self._settled(confirmation.run)
+        settled_verdict.scoring_details = details | settled_verdict.scoring_details
+        return settled_verdict
+
+    async def _settled(self, run: TestRun) -> VerifyResult:
+        """Return the verdict of the run that stands; the lowest reward if the work kept it from leaving one.
+
+        Raises:
+            BoundaryError: The tests leave no reward without the agent's work either.
+        """
+        if run.failure is None:
+            return _verdict(run)
+        control_run = await self._control()
+        if control_run.failure is not None:
+            raise run.failure
+        return self._stopped(run)
+
+    async def _repeat(self) -> TestRun:
+        """Run the tests again on the agent's work; a broken sandbox is the run's failure."""
+        try:
+            repeated_run = await self._run_again(self._folder)
+        except SandboxError as error:
+            return TestRun(None, failure=error)
+        if isinstance(repeated_run.failure, TamperError):
+            raise repeated_run.failure
+        return repeated_run
 
     @property
     def _home(self) -> str | None:
@@ -180,7 +244,7 @@ class Verification:
         if self._workspaces is None:
             self._workspaces = self._new_workspaces(self.sandbox)
         await self._workspaces.prepare(with_work=False)
-        if _has_solution(self.tests.task.folder):
+        if self.tests.task.has_solution:
             await self._solve()
         return await self._attempt(self.sandbox)
 
@@ -206,7 +270,7 @@ class Verification:
     def _stopped(self, run: TestRun) -> VerifyResult:
         """Return the lowest reward, for work that keeps its tests from leaving one."""
         lowest = self.tests.task.reward_range[0]
-        if _has_solution(self.tests.task.folder):
+        if self.tests.task.has_solution:
             control_condition = "on the known solution"
         else:
             control_condition = "without the work"
@@ -221,17 +285,29 @@ class Verification:
         await self._workspaces.prepare(restore)
         return await self.tests.run(self._workspaces.hand_over(), folder, self._home)
 
-    async def _differ(self, first: TestRun, steering: dict[str, SteeringChange]) -> None:
-        """Raise TamperError if the reward drops once the agent's steering files are restored."""
+    async def _differ(self, first: TestRun, steering: dict[str, SteeringChange]) -> set[str]:
+        """Compare the reward with the one that the agent's work gets when its steering files are restored.
+
+        Returns:
+            The files that the reward depends on, and that only a challenge can tell from work: new modules named like
+            one of the standard library. They run in the same process as the solution, and can do no more than it.
+
+        Raises:
+            TamperError: The reward drops.
+        """
         if await self._stands(first, steering):
-            return
+            return set()
         allowed_paths = await self._allowed(steering)
         refused_paths = set(steering) - allowed_paths
-        if refused_paths and (not allowed_paths or not await self._stands(first, refused_paths)):
-            names = ", ".join(ascii(path) for path in sorted(refused_paths)[:_FEW])
-            raise TamperError(
-                f"the tests pass only with files of the agent that steer them: {names}"
-            )
+        if not refused_paths or (allowed_paths and await self._stands(first, refused_paths)):
+            return set()
+        suspect_paths = {path for path in refused_paths if steering[path].may_be_work}
+        refused_paths -= suspect_paths
+        if not suspect_paths or not self.challenges:
+            raise _steered(refused_paths | suspect_paths)
+        if refused_paths and not await self._stands(first, refused_paths):
+            raise _steered(refused_paths)
+        return suspect_paths
 
     async def _stands(self, first: TestRun, restore: Collection[str]) -> bool:
         """Return whether the reward holds with some files restored; flaky tests get a second try."""
@@ -247,8 +323,8 @@ class Verification:
         The known solution decides. Without one, a file is allowed if the task's instruction or tests name it.
         """
         task = self.tests.task
-        if not _has_solution(task.folder):
-            task_text = _texts(task.folder)
+        if not task.has_solution:
+            task_text = task.text
             named_paths: set[str] = set()
             for path in steering:
                 if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in task_text:
@@ -294,18 +370,32 @@ class Verification:
         Raises:
             TamperError: The reward was kept although the tests decide it.
         """
-        folder = self._scratch / "challenge"
+        folder = self._new_folder("challenge")
         earned_all = _reward(first) >= self.tests.task.reward_range[1]
         planted_files = plant_failures(self._folder, folder, earned_all=earned_all)
         if not planted_files:
             return await self._swap(first)
-        if _reward(await self._run_again(folder)) < _reward(first):
+        if _reward(await self._run_challenge(folder)) < _reward(first):
             return True
         if await self._tests_decide(first, folder, planted_files):
             raise TamperError(
                 f"the reward is the same with failures planted in {', '.join(planted_files[:_FEW])}"
             )
         return False
+
+    async def _run_challenge(self, folder: Path) -> TestRun:
+        """Run tests with planted failures; work that breaks its sandbox then has no reward to keep."""
+        try:
+            return await self._run_again(folder)
+        except SandboxError as error:
+            if self._workspaces is None:
+                raise
+            return TestRun(None, failure=error)
+
+    def _new_folder(self, purpose: str) -> Path:
+        """Return the path of a folder of tests that does not exist yet."""
+        self._folders += 1
+        return self._scratch / f"{purpose}-{self._folders}"
 
     async def _swap(self, first: TestRun) -> bool:
         """Verify again with the rewards for success and failure swapped in ``test.sh``.
@@ -316,10 +406,10 @@ class Verification:
         Raises:
             TamperError: The reward was kept, so something other than the tests wrote it.
         """
-        folder = self._scratch / "swapped"
+        folder = self._new_folder("swapped")
         if not swap_rewards(self._folder, folder):
             return False
-        if _reward(await self._run_again(folder)) >= _reward(first):
+        if _reward(await self._run_challenge(folder)) >= _reward(first):
             raise TamperError(
                 "the reward is the same with the rewards for success and failure exchanged"
             )
@@ -330,11 +420,11 @@ class Verification:
 
         The known solution shows this. Without one, nel runs tests that fail before they touch the work.
         """
-        if self._workspaces is not None and _has_solution(self.tests.task.folder):
+        if self._workspaces is not None and self.tests.task.has_solution:
             await self._workspaces.prepare(with_work=False)
             await self._solve()
             return _reward(await self.tests.run(self.sandbox, folder, self._home)) < _reward(first)
-        stopped = self._scratch / "stopped"
+        stopped = self._new_folder("stopped")
         stop_tests(self._folder, stopped, planted)
         return _reward(await self._run_again(stopped)) < _reward(first)
 
@@ -348,7 +438,7 @@ class Verification:
             TamperError: The agent wrote the reward.
             UnusableRewardError: The task's own tests may have written it.
         """
-        if _has_solution(self.tests.task.folder):
+        if self.tests.task.has_solution:
             control_run = await self._control()
             if control_run.failure is None:
                 raise TamperError(refused.message)
@@ -370,6 +460,12 @@ def _verdict(run: TestRun) -> VerifyResult:
     return VerifyResult(run.reward, summary, details)
 
 
+def _steered(paths: Collection[str]) -> TamperError:
+    """Return the error for a reward that depends on steering files of the agent."""
+    names = ", ".join(ascii(path) for path in sorted(paths)[:_FEW])
+    return TamperError(f"the tests pass only with files of the agent that steer them: {names}")
+
+
 def _reward(run: TestRun) -> float:
     """Return a run's reward for comparisons: minus infinity without a reward, infinity for a forged one."""
     if isinstance(run.failure, TamperError | UnusableRewardError):
@@ -378,20 +474,6 @@ def _reward(run: TestRun) -> float:
     if run.reward is not None:
         return run.reward
     return float("-inf")
-
-
-def _has_solution(folder: Path) -> bool:
-    """Return whether the task folder has ``solution/solve.sh``."""
-    return (folder / "solution" / "solve.sh").is_file()
-
-
-def _texts(folder: Path) -> str:
-    """Return the text of a task's instruction and tests."""
-    paths = [folder / INSTRUCTION, *sorted((folder / "tests").rglob("*"))]
-    file_texts = [
-        path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()
-    ]
-    return "\n".join(file_texts)
 
 
 def _folders_named(task: HarborTask) -> Iterator[str]:

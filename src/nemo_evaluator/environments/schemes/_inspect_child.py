@@ -40,10 +40,10 @@ _TRIES: Final = 2
 class SampleHooks(Hooks):  # type: ignore[misc]
     """Passes every finished sample on."""
 
-    tell: ClassVar[Callable[[EvalSample], None]]
+    pass_on: ClassVar[Callable[[EvalSample], None]]
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        SampleHooks.tell(data.sample)
+        SampleHooks.pass_on(data.sample)
 
 
 def main() -> None:
@@ -59,114 +59,141 @@ def main() -> None:
             # Inspect keeps copies of datasets under their names on the hub, which must not be those of a mirror.
             os.environ.setdefault("HF_HOME", str(user_cache_path("huggingface")))
             os.environ["XDG_CACHE_HOME"] = copies
-        tasks = load_tasks([job["task"]], job["args"])
-        if len(tasks) != 1:
-            named = ", ".join(task.name for task in tasks) or "none"
-            sys.exit(
-                f"{job['task']} stands for {len(tasks)} tasks ({named}); name one: FILE.py@TASK"
-            )
-        task = tasks[0]
-        # A sample without an id is called by its number, as Inspect does it.
-        ids = [number if one.id is None else one.id for number, one in enumerate(task.dataset, 1)]
+        task = _task(job)
+        ids = _sample_ids(task)
         if job["do"] == "list":
-            told: list[dict[str, str]] = []
-            for one in task.dataset:
-                told.append({"input": _text(one.input), "target": _text(one.target)})
-            samples = [{"id": name, **one} for name, one in zip(ids, told, strict=True)]
-            _say(out, {"samples": samples, "epochs": task.epochs or 1})
+            _write(out, {"samples": _listing(task, ids), "epochs": task.epochs or 1})
         elif job["do"] == "metrics":
-            _say(out, _metrics(task, ids, job["rows"]))
+            _write(out, _metrics(task, ids, job["rows"]))
         else:
             asyncio.run(_run(task, ids, job, out=out))
 
 
+def _task(job: JsonDict) -> Task:
+    """Load the task of a job; exit if its name stands for none or several."""
+    tasks = load_tasks([job["task"]], job["args"])
+    if len(tasks) != 1:
+        names = ", ".join(task.name for task in tasks) or "none"
+        sys.exit(f"{job['task']} stands for {len(tasks)} tasks ({names}); name one: FILE.py@TASK")
+    return tasks[0]
+
+
+def _sample_ids(task: Task) -> list[int | str]:
+    """The ids of the samples; one without an id is called by its number, as Inspect does it."""
+    ids: list[int | str] = []
+    for number, sample in enumerate(task.dataset, 1):
+        ids.append(number if sample.id is None else sample.id)
+    return ids
+
+
+def _listing(task: Task, ids: list[int | str]) -> list[JsonDict]:
+    """The id, the input and the target of each sample."""
+    samples: list[JsonDict] = []
+    for sample_id, sample in zip(ids, task.dataset, strict=True):
+        samples.append(
+            {"id": sample_id, "input": _text(sample.input), "target": _text(sample.target)}
+        )
+    return samples
+
+
 async def _run(task: Task, ids: list[int | str], job: JsonDict, out: TextIO) -> None:
-    place = {name: at for at, name in enumerate(ids)}
+    """Run the samples of each repeat, and write a row for each when it finishes."""
+    problem_of = {sample_id: problem for problem, sample_id in enumerate(ids)}
     os.environ["NEL_BASE_URL"] = job["url"]
     os.environ["NEL_API_KEY"] = job["key"]
+    generation = {_NAMES.get(name, name): value for name, value in job["generation"].items()}
 
-    for repeat, wanted in sorted(job["repeats"].items()):
-        known = {"repeat": int(repeat)}
+    for repeat, problems in sorted(job["repeats"].items()):
 
-        def tell(sample: EvalSample, known: JsonDict = known) -> None:
-            _say(out, {"problem_idx": place[sample.id]} | known | _row(sample))
+        def pass_on(sample: EvalSample, repeat: int = int(repeat)) -> None:
+            step = {"problem_idx": problem_of[sample.id], "repeat": repeat}
+            _write(out, step | _row(sample))
 
-        SampleHooks.tell = tell
+        SampleHooks.pass_on = pass_on
         await eval_async(
             task,
             model=f"openai-api/nel/{job['model']}",
-            sample_id=[ids[at] for at in wanted],
+            sample_id=[ids[problem] for problem in problems],
             epochs=1,
             fail_on_error=False,
             log_dir=job["log_dir"],
             max_samples=job["max_samples"],
             max_connections=job["max_samples"],
             max_retries=_TRIES,
-            **{_NAMES.get(name, name): value for name, value in job["generation"].items()},
+            **generation,
         )
 
 
 def _row(sample: EvalSample) -> JsonDict:
-    usage = [one.model_dump() for one in (sample.model_usage or {}).values()]
+    """The row of a finished sample."""
+    output = sample.output
+    scores = sample.scores or {}
     row: JsonDict = {
-        "response": sample.output.completion if sample.output else "",
-        "finish_reason": sample.output.stop_reason
-        if sample.output and sample.output.choices
-        else "",
+        "response": output.completion if output else "",
+        "finish_reason": output.stop_reason if output and output.choices else "",
         "latency_ms": (sample.total_time or 0.0) * 1000,
-        "usage": {
-            name: sum(one[name] for one in usage)
-            for name in ("input_tokens", "output_tokens", "total_tokens")
-        },
+        "usage": _usage(sample),
         "limit": sample.limit.type if sample.limit else None,
-        "scores": {
-            name: score.model_dump(mode="json") for name, score in (sample.scores or {}).items()
-        },
+        "scores": {name: score.model_dump(mode="json") for name, score in scores.items()},
     }
     if sample.error is not None:
-        row |= {"error": sample.error.message, "raised": _RAISED.findall(sample.error.traceback)}
-    if sample.scores:
-        first = next(iter(sample.scores.values())).value
-        while isinstance(first, (list, dict)) and first:
-            if isinstance(first, dict):
-                first = next(iter(first.values()))
-            else:
-                first = first[0]
-        row["reward"] = value_to_float()(first)
-        row["answer"] = next(iter(sample.scores.values())).answer
+        row["error"] = sample.error.message
+        row["raised"] = _RAISED.findall(sample.error.traceback)
+    if scores:
+        first_score = next(iter(scores.values()))
+        row["reward"] = value_to_float()(_first_value(first_score.value))
+        row["answer"] = first_score.answer
     return row
+
+
+def _usage(sample: EvalSample) -> dict[str, int]:
+    """The tokens of all models together."""
+    totals = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+    for usage in (sample.model_usage or {}).values():
+        totals["input_tokens"] += usage.input_tokens
+        totals["output_tokens"] += usage.output_tokens
+        totals["total_tokens"] += usage.total_tokens
+    return totals
+
+
+def _first_value(value: Any) -> Any:
+    """The first value of a score that is a list or a dictionary, however deep."""
+    while isinstance(value, (list, dict)) and value:
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
+    return value
 
 
 def _metrics(task: Task, ids: list[int | str], rows: list[JsonDict]) -> JsonDict:
     """The metrics of all scorers, by Inspect's own reducers and aggregation."""
-    metadata = {name: one.metadata for name, one in zip(ids, task.dataset, strict=True)}
+    metadata_of = {
+        sample_id: sample.metadata for sample_id, sample in zip(ids, task.dataset, strict=True)
+    }
     scores: list[dict[Any, Any]] = []
     for row in rows:
-        scores.append(
-            {
-                name: SampleScore(
-                    score=Score(**score),
-                    sample_id=row["id"],
-                    sample_metadata=metadata.get(row["id"]),
-                )
-                for name, score in row["scores"].items()
-            }
-        )
+        sample_scores: dict[Any, Any] = {}
+        for name, score in row["scores"].items():
+            sample_scores[name] = SampleScore(
+                score=Score(**score),
+                sample_id=row["id"],
+                sample_metadata=metadata_of.get(row["id"]),
+            )
+        scores.append(sample_scores)
     results, _ = eval_results(len(rows), scores, task.epochs_reducer, task.scorer, task.metrics)
-    mapping: dict[str, Any] = {}
-    for one in results.scores:
-        for name, metric in one.metrics.items():
-            mapping[f"{one.name}/{name}"] = metric.value
-    return mapping
+    metrics: JsonDict = {}
+    for result in results.scores:
+        for name, metric in result.metrics.items():
+            metrics[f"{result.name}/{name}"] = metric.value
+    return metrics
 
 
 def _text(value: Any) -> str:
+    """The text of an input or a target: a string, or a list of messages or strings."""
     if isinstance(value, str):
         return value
-    return "\n\n".join(one if isinstance(one, str) else one.text for one in value)
+    return "\n\n".join(part if isinstance(part, str) else part.text for part in value)
 
 
-def _say(out: TextIO, value: JsonDict) -> None:
+def _write(out: TextIO, value: JsonDict) -> None:
     out.write(json.dumps(value) + "\n")
     out.flush()
 

@@ -32,7 +32,7 @@ from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, Sandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
-_VERSION: Final = "3"
+_VERSION: Final = "4"
 # Lists the files that an agent left in the verifier's folders before the verifier started.
 _TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
@@ -85,31 +85,19 @@ class HarborEnvironment(EvalEnvironment):
     ) -> None:
         location = uri.partition("://")[2]
         path = Path(location).expanduser()
-        dataset_settings: JsonDict = {}
         if path.is_dir():
-            found_tasks = tasks_in(path.resolve())
+            name = path.resolve().name
+            dataset_settings: JsonDict = {}
+            available_tasks = tasks_in(path.resolve())
+        elif location.startswith((".", "/", "~")):
+            hint = "name a folder of tasks, each with instruction.md"
+            raise UsageError(f"{uri}: {path} is not a folder", hint=hint)
         else:
-            name, _, version = location.partition("@")
-            if location.startswith((".", "/", "~")):
-                hint = "name a folder of tasks, each with instruction.md"
-                raise UsageError(f"{uri}: {path} is not a folder", hint=hint)
-            dataset_settings = harbor_names().get(name, {})
-            dataset, _, default_version = str(dataset_settings.get("dataset", name)).partition("@")
-            found_tasks = fetch(
-                dataset, version or default_version or None, tasks or dataset_settings.get("tasks")
-            )
-        if tasks:
-            task_names = [task.name for task in found_tasks]
-            for absent in [name for name in tasks if name not in task_names]:
-                raise UsageError(
-                    f"{uri} has no task {absent!r}",
-                    hint=did_you_mean(absent, task_names, "") or None,
-                )
-            found_tasks = [task for task in found_tasks if task.name in tasks]
-        if not found_tasks:
-            raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
-        self.name = f"harbor_{safe_name(path.resolve().name if path.is_dir() else location)}"
-        self._dataset = found_tasks[:num_examples]
+            name = location
+            dataset_settings = harbor_names().get(location.partition("@")[0], {})
+            available_tasks = _registered_tasks(location, dataset_settings, tasks)
+        self.name = f"harbor_{safe_name(name)}"
+        self._dataset = _chosen_tasks(uri, available_tasks, tasks)[:num_examples]
         self._shared = (verify or dataset_settings.get("verify")) == "shared"
         if scrub_git_history is None:
             self._scrub: Any | bool = dataset_settings.get("scrub_git_history", True)
@@ -131,6 +119,7 @@ class HarborEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         """Return a task as a problem, with its sandboxes and the commands that carry over the agent's work."""
         task: HarborTask = self._dataset[idx]
+        task.check_links()
         prompt = (task.folder / INSTRUCTION).read_text(encoding="utf-8").strip()
         if not self._hints:
             prompt = prompt.partition("\n## Hints")[0].rstrip()
@@ -216,6 +205,44 @@ class HarborEnvironment(EvalEnvironment):
         """Identify how tasks are verified; the tests are identified by the task hash in each problem's metadata."""
         challenge = "" if self._challenges else "-unchallenged"
         return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}{challenge}"
+
+
+def _registered_tasks(
+    location: str, dataset_settings: JsonDict, names: Sequence[str] | None
+) -> list[HarborTask]:
+    """Return the tasks of a registered dataset.
+
+    Args:
+        location: The dataset as named in the URI, ``NAME`` or ``NAME@VERSION``.
+        dataset_settings: nel's settings of this dataset; empty for most datasets.
+        names: The tasks to fetch; None for those in the settings, else all.
+    """
+    name, _, version = location.partition("@")
+    dataset, _, default_version = str(dataset_settings.get("dataset", name)).partition("@")
+    return fetch(
+        dataset, version or default_version or None, names or dataset_settings.get("tasks")
+    )
+
+
+def _chosen_tasks(
+    uri: str, available_tasks: list[HarborTask], names: Sequence[str] | None
+) -> list[HarborTask]:
+    """Return the tasks with the given names; without names, all.
+
+    Raises:
+        UsageError: There are no tasks, or none with one of the names.
+    """
+    chosen_tasks = available_tasks
+    if names:
+        available_names = [task.name for task in available_tasks]
+        for name in names:
+            if name not in available_names:
+                hint = did_you_mean(name, available_names, "") or None
+                raise UsageError(f"{uri} has no task {name!r}", hint=hint)
+        chosen_tasks = [task for task in available_tasks if task.name in names]
+    if not chosen_tasks:
+        raise UsageError(f"{uri} has no tasks", hint=f"a task is a folder with {INSTRUCTION}")
+    return chosen_tasks
 
 
 KIND: Final = Kind(build=HarborEnvironment)

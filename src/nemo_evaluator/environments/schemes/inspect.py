@@ -25,6 +25,7 @@ from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import (
     Failed,
     JsonDict,
+    ModelAccess,
     ModelResponse,
     Scored,
     SeedResult,
@@ -38,7 +39,8 @@ from nemo_evaluator.sandbox.base import Sandbox
 
 _log = logging.getLogger(__name__)
 _CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments.schemes._inspect_child")
-_SAID: Final = 2000
+_SHOWN: Final = 2000
+_END_SECONDS: Final = 10
 # The cause of an error, by the package that raised it; other errors are the task's own.
 _CAUSES: Final = {"openai": Cause.TRANSPORT, "httpx": Cause.TRANSPORT, "docker": Cause.SANDBOX}
 
@@ -120,22 +122,7 @@ class InspectEnvironment(EvalEnvironment):
             raise UsageError(
                 f"{self.name} needs a model", hint="name a service in the benchmark's solver"
             )
-        repeats: dict[int, list[int]] = {}
-        for step in job.steps:
-            repeats.setdefault(step.repeat, []).append(step.problem_idx)
-        if self._epochs > 1 + max(repeats):
-            _log.warning(
-                "%s is meant to be run %d times: set repeats: %d",
-                self.name,
-                self._epochs,
-                self._epochs,
-            )
-        access = {"url": job.model.url, "key": job.model.api_key.reveal(), "model": job.model.model}
-        child_request = (
-            self._job
-            | access
-            | {"do": "run", "repeats": repeats, "log_dir": str(job.folder / "logs")}
-        )
+        child_request = self._run_request(job, job.model)
         log = job.folder / "inspect.log"
         with log.open("ab") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -152,27 +139,40 @@ class InspectEnvironment(EvalEnvironment):
                 answer, outcome = self._read(row, self._dataset[idx]["id"])
                 yield BatchRow(idx, await self.seed(idx), answer, outcome=outcome, repeat=repeat)
             if await process.wait():
-                last_line = (
-                    log.read_text(encoding="utf-8", errors="replace")
-                    .strip()[-_SAID:]
-                    .rpartition("\n")[2]
+                raise SolverError(
+                    f"Inspect ended with code {process.returncode}: {_last_line_of(log)}"
                 )
-                raise SolverError(f"Inspect ended with code {process.returncode}: {last_line}")
         finally:
-            if process.returncode is None:
-                process.terminate()
-                try:
-                    await asyncio.wait_for(process.wait(), 10)
-                except TimeoutError:
-                    process.kill()
+            await _end(process)
+
+    def _run_request(self, job: BatchJob, model: ModelAccess) -> JsonDict:
+        """Return the request to run the unfinished samples of a job."""
+        repeats: dict[int, list[int]] = {}
+        for step in job.steps:
+            repeats.setdefault(step.repeat, []).append(step.problem_idx)
+        if self._epochs > 1 + max(repeats):
+            _log.warning(
+                "%s is meant to be run %d times: set repeats: %d",
+                self.name,
+                self._epochs,
+                self._epochs,
+            )
+        return {
+            **self._job,
+            "url": model.url,
+            "key": model.api_key.reveal(),
+            "model": model.model,
+            "do": "run",
+            "repeats": repeats,
+            "log_dir": str(job.folder / "logs"),
+        }
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Return the task's metrics over all scored rows, as Inspect computes them."""
         rows = [{"id": detail["id"], "scores": detail["scores"]} for detail in details]
-        if rows:
-            metrics: JsonDict = self._ask({"do": "metrics", "rows": rows})
-        else:
-            metrics = {}
+        if not rows:
+            return {}
+        metrics: JsonDict = self._ask({"do": "metrics", "rows": rows})
         return {name: float(value) for name, value in metrics.items()}
 
     def scorer_fingerprint(self) -> str:
@@ -200,7 +200,7 @@ class InspectEnvironment(EvalEnvironment):
             _CHILD, input=request_json, capture_output=True, text=True, check=False, env=os.environ
         )
         if completed.returncode:
-            last_line = completed.stderr.strip().rpartition("\n")[2][:_SAID]
+            last_line = completed.stderr.strip().rpartition("\n")[2][:_SHOWN]
             hint = "write inspect://PACKAGE/TASK or inspect://FILE.py@TASK; params.args are the task's arguments"
             raise UsageError(f"Inspect cannot load {self._job['task']!r}: {last_line}", hint=hint)
         return json.loads(completed.stdout)
@@ -210,24 +210,42 @@ class InspectEnvironment(EvalEnvironment):
         reply = ModelResponse(
             row["response"], finish_reason=row["finish_reason"], latency_ms=row["latency_ms"]
         )
-        usage_names = ("input_tokens", "output_tokens", "total_tokens")
-        reply.prompt_tokens, reply.completion_tokens, reply.total_tokens = (
-            row["usage"][name] for name in usage_names
-        )
+        reply.prompt_tokens = row["usage"]["input_tokens"]
+        reply.completion_tokens = row["usage"]["output_tokens"]
+        reply.total_tokens = row["usage"]["total_tokens"]
         answer = SolveResult(row["response"], reply)
         if "error" in row:
-            known_causes = [
-                (_CAUSES[name], text) for name, text in row["raised"] if name in _CAUSES
-            ]
-            return answer, Failed(
-                Failure(*(known_causes[0] if known_causes else (Cause.SOLVER, row["error"])))
-            )
+            return answer, Failed(_failure(row))
         reward = row.get("reward")
         if reward is None or math.isnan(reward):
             return answer, Failed(Failure(Cause.SCORER, "the task gave this sample no score"))
         details = {"id": sample, "scores": row["scores"], "limit": row["limit"]}
         verdict = VerifyResult(reward, row.get("answer"), details)
         return answer, Scored(verdict, Cause.BUDGET if row["limit"] else None)
+
+
+def _failure(row: JsonDict) -> Failure:
+    """The failure of a sample: the first error in its traceback with a known cause, else its last error."""
+    for package, text in row["raised"]:
+        if package in _CAUSES:
+            return Failure(_CAUSES[package], text)
+    return Failure(Cause.SOLVER, row["error"])
+
+
+def _last_line_of(log: Path) -> str:
+    ending = log.read_text(encoding="utf-8", errors="replace").strip()[-_SHOWN:]
+    return ending.rpartition("\n")[2]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the child process if it still runs."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _END_SECONDS)
+    except TimeoutError:
+        process.kill()
 
 
 KIND: Final = Kind(build=InspectEnvironment)

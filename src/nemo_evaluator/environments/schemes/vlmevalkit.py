@@ -23,6 +23,9 @@ _VERSION: Final = "1"
 _CATEGORIES: Final = ("category", "l2-category", "l2_category", "split")
 # A shorter image cell is not an image but the index of the row that has it.
 _LONGEST_INDEX: Final = 64
+_CHOICE_INSTRUCTION: Final = (
+    "Please select the correct answer from the options above. Answer with its letter."
+)
 _TYPES: Final = {"iVBOR": "png", "/9j/": "jpeg", "R0lGO": "gif", "UklGR": "webp"}
 
 
@@ -57,35 +60,25 @@ class VlmEvalKitEnvironment(EvalEnvironment):
             SeedError: The row has no image.
         """
         row = self._dataset[idx]
-        options: dict[str, str] = {}
-        for letter in string.ascii_uppercase:
-            if row.get(letter) not in (None, ""):
-                options[letter] = str(row[letter])
-        if row.get("hint"):
-            hint = f"Hint: {row['hint']}\n"
-        else:
-            hint = ""
-        question = str(row["question"])
-        if options:
-            lines = "\n".join(f"{letter}. {text}" for letter, text in options.items())
-            prompt = f"{hint}Question: {question}\nOptions:\n{lines}\n"
-            prompt += (
-                "Please select the correct answer from the options above. Answer with its letter."
-            )
-        else:
-            prompt = f"{hint}{question}"
-        category = next((str(row[name]) for name in _CATEGORIES if row.get(name)), None)
+        options = _options(row)
         metadata: JsonDict = {
             "source": "vlmevalkit",
             "dataset": self._table,
             "index": row.get("index"),
         }
-        metadata |= {"category": category} if category else {}
+        category = _category(row)
+        if category is not None:
+            metadata["category"] = category
         if options:
-            metadata |= {"options": list(options.values()), "letters": "".join(options)}
-        images = self._pictures(row, idx)
-        shown = frozenset({"options", "letters"})
-        return SeedResult(prompt, str(row.get("answer", "")), metadata, images=images, shown=shown)
+            metadata["options"] = list(options.values())
+            metadata["letters"] = "".join(options)
+        return SeedResult(
+            prompt=_prompt(row, options),
+            expected_answer=str(row.get("answer", "")),
+            metadata=metadata,
+            images=self._pictures(row, idx),
+            shown=frozenset({"options", "letters"}),
+        )
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
@@ -96,15 +89,12 @@ class VlmEvalKitEnvironment(EvalEnvironment):
         if metadata.get("letters"):
             scores = multichoice_regex(sample, labels=metadata["letters"])
         elif expected_text in ("yes", "no"):
-            yes_no_sample = ScorerInput(
-                response, "A" if expected_text == "yes" else "B", {"options": ["Yes", "No"]}
-            )
+            letter = "A" if expected_text == "yes" else "B"
+            yes_no_sample = ScorerInput(response, letter, {"options": ["Yes", "No"]})
             scores = multichoice_regex(yes_no_sample, labels="AB")
         else:
-            exact = exact_match(sample)
-            if exact["correct"]:
-                scores = exact
-            else:
+            scores = exact_match(sample)
+            if not scores["correct"]:
                 scores = fuzzy_match(sample)
         return verdict(scores, response, "vlmevalkit")
 
@@ -115,35 +105,62 @@ class VlmEvalKitEnvironment(EvalEnvironment):
     def _pictures(self, row: JsonDict, idx: int) -> list[str]:
         """Return a row's images as URIs; a short cell is the index of the row that has the image."""
         cell = row.get("image") or ""
-        if isinstance(cell, list):
-            cells: list[Any] | list[str | Any] = cell
-        else:
-            cells = [str(cell)]
+        cells = cell if isinstance(cell, list) else [str(cell)]
         if len(cells) == 1 and 0 < len(cells[0]) <= _LONGEST_INDEX:
-            if self._by_index is None:
-                by_index: dict[str, int] = {}
-                for number, entry in enumerate(self._rows):
-                    by_index[str(entry.get("index"))] = number
-                self._by_index = by_index
-            index = cells[0]
-            if index not in self._by_index:
-                raise SeedError(
-                    f"{self._table}: no row has the index {index}, which another takes its picture from"
-                )
-            cells = [str(self._rows[self._by_index[index]].get("image") or "")]
+            cells = [self._picture_of(cells[0])]
         if not any(cells):
             raise SeedError(f"{self._table}: row {idx} has no picture")
         return [_data_uri(entry) for entry in cells]
+
+    def _picture_of(self, index: str) -> str:
+        """Return the image cell of the row with an index."""
+        if self._by_index is None:
+            self._by_index = {}
+            for number, row in enumerate(self._rows):
+                self._by_index[str(row.get("index"))] = number
+        if index not in self._by_index:
+            raise SeedError(
+                f"{self._table}: no row has the index {index}, which another takes its picture from"
+            )
+        row = self._rows[self._by_index[index]]
+        return str(row.get("image") or "")
+
+
+def _options(row: JsonDict) -> dict[str, str]:
+    """Return the options of a row by letter; empty cells are not options."""
+    options: dict[str, str] = {}
+    for letter in string.ascii_uppercase:
+        if row.get(letter) not in (None, ""):
+            options[letter] = str(row[letter])
+    return options
+
+
+def _category(row: JsonDict) -> str | None:
+    for column in _CATEGORIES:
+        if row.get(column):
+            return str(row[column])
+    return None
+
+
+def _prompt(row: JsonDict, options: dict[str, str]) -> str:
+    """Write the prompt of a row, as VLMEvalKit does."""
+    hint = f"Hint: {row['hint']}\n" if row.get("hint") else ""
+    question = str(row["question"])
+    if not options:
+        return f"{hint}{question}"
+    option_lines = "\n".join(f"{letter}. {text}" for letter, text in options.items())
+    prompt = f"{hint}Question: {question}\nOptions:\n{option_lines}\n"
+    return prompt + _CHOICE_INSTRUCTION
 
 
 def _data_uri(encoded: str) -> str:
     """Return a Base64 image as a data URI; a URI stays as it is."""
     if encoded.startswith(("data:", "http://", "https://")):
         return encoded
-    image_type = next(
-        (image_type for start, image_type in _TYPES.items() if encoded.startswith(start)), "jpeg"
-    )
-    return f"data:image/{image_type};base64,{encoded}"
+    for start, image_type in _TYPES.items():
+        if encoded.startswith(start):
+            return f"data:image/{image_type};base64,{encoded}"
+    return f"data:image/jpeg;base64,{encoded}"
 
 
 KIND: Final = Kind(build=VlmEvalKitEnvironment)

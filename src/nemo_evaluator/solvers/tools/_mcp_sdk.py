@@ -51,9 +51,9 @@ class McpSession:
         self.name = server.name
         self._server = server
         # The standard error of a server process.
-        self._said: IO[str] | None = None
+        self._stderr: IO[str] | None = None
         if server.command is not None:
-            self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the session
+            self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed with the session
         self._over = asyncio.Event()
         self._session: ClientSession | None = None
 
@@ -89,8 +89,8 @@ class McpSession:
         await asyncio.wait([self._task])
         if not self._task.cancelled():
             self._task.exception()
-        if self._said is not None:
-            self._said.close()
+        if self._stderr is not None:
+            self._stderr.close()
 
     async def tools(self) -> list[Tool]:
         """List the server's tools, page by page.
@@ -101,9 +101,8 @@ class McpSession:
         tools: list[Tool] = []
         cursor: str | None = None
         while True:
-            list_request = types.ListToolsRequest(
-                params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            )
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            list_request = types.ListToolsRequest(params=params)
             try:
                 page = await self._request(list_request, types.ListToolsResult, _START_TIMEOUT)
             except (MCPError, TimeoutError) as error:
@@ -112,11 +111,7 @@ class McpSession:
                 ) from error
             for listed_tool in page.get("tools") or []:
                 name = str(listed_tool["name"])
-                description = (
-                    listed_tool.get("description")
-                    or listed_tool.get("title")
-                    or listed_tool["name"]
-                )
+                description = listed_tool.get("description") or listed_tool.get("title") or name
                 schema = listed_tool.get("inputSchema") or {"type": "object", "properties": {}}
                 tools.append(Tool(name, str(description), schema))
             cursor = page.get("nextCursor")
@@ -186,55 +181,56 @@ class McpSession:
     async def _streams(self) -> AsyncIterator[Any]:
         """Start the server and connect to its standard streams, or connect to its URL by streamable HTTP."""
         server = self._server
-        url = self._server.url or ""
         if server.command is not None:
-            env = {key: os.environ[key] for key in _PASSED_ON if key in os.environ} | server.env
-            process_options: JsonDict = {
-                "args": server.args,
-                "env": env,
-                "encoding_error_handler": "replace",
-            }
-            async with stdio_client(
-                StdioServerParameters(command=server.command, **process_options), errlog=self._said
-            ) as pipes:
+            parameters = StdioServerParameters(
+                command=server.command,
+                args=server.args,
+                env=_process_environment(server),
+                encoding_error_handler="replace",
+            )
+            async with stdio_client(parameters, errlog=self._stderr) as pipes:
                 yield pipes
             return
-        # Each call has a timeout of its own, so reading from the server has none.
-        http_options: JsonDict = {
-            "timeout": httpx2.Timeout(30.0, read=None),
-            "trust_env": False,
-            "proxy": proxy_url(url),
-        }
-        tls = ssl.create_default_context()
-        async with (
-            httpx2.AsyncClient(headers=server.headers, verify=tls, **http_options) as http,
-            streamable_http_client(url, http_client=http) as streams,
-        ):
+        url = server.url or ""
+        http_client = httpx2.AsyncClient(
+            headers=server.headers,
+            verify=ssl.create_default_context(),
+            # Each call has a timeout of its own, so reading from the server has none.
+            timeout=httpx2.Timeout(30.0, read=None),
+            trust_env=False,
+            proxy=proxy_url(url),
+        )
+        async with http_client as http, streamable_http_client(url, http_client=http) as streams:
             yield streams
 
     def _failure(self, error: BaseException | None) -> TransportError:
         """Build the error for a server that failed, with the cause or the last lines that the server printed."""
+        server = f"MCP server {self.name!r}"
         if isinstance(error, ValidationError):
             first_problem = error.errors()[0]
             field_path = ".".join(map(str, first_problem["loc"]))
             return TransportError(
-                f"MCP server {self.name!r} does not keep to the protocol: {field_path}: {first_problem['msg']}"
+                f"{server} does not keep to the protocol: {field_path}: {first_problem['msg']}"
             )
         if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-            return TransportError(f"MCP server {self.name!r} does not start: {error}")
-        stderr_tail = ""
-        if self._said is not None:
-            self._said.seek(0)
-            stderr_tail = " | ".join(self._said.read()[-_LAST_WORDS:].split("\n")[-6:]).strip(" |")
+            return TransportError(f"{server} does not start: {error}")
+        stderr_tail = self._last_lines()
+        reason = ""
         if stderr_tail:
             reason = f"; it said: {stderr_tail}"
         elif error is not None:
             reason = f": {error}"
-        else:
-            reason = ""
-        return TransportError(
-            f"MCP server {self.name!r} {'ended' if self._said else 'cannot be reached'}{reason}"
-        )
+        if self._stderr is not None:
+            return TransportError(f"{server} ended{reason}")
+        return TransportError(f"{server} cannot be reached{reason}")
+
+    def _last_lines(self) -> str:
+        """Return the last lines that a server process printed to its standard error, in one line."""
+        if self._stderr is None:
+            return ""
+        self._stderr.seek(0)
+        last_lines = self._stderr.read()[-_LAST_WORDS:].split("\n")[-6:]
+        return " | ".join(last_lines).strip(" |")
 
 
 def _first(error: BaseException | None) -> BaseException | None:
@@ -252,6 +248,15 @@ def _text(result: JsonDict) -> str:
     return "\n".join(parts) or "(no output)"
 
 
+def _process_environment(server: McpServer) -> dict[str, str]:
+    """Return the variables for a server process, besides those that the SDK passes on."""
+    environment: dict[str, str] = {}
+    for name in _PASSED_ON:
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    return environment | server.env
+
+
 def _part(part: Any) -> str:
     """Return one part of a result as text; a part that is not text is named by its type."""
     if not isinstance(part, dict):
@@ -261,6 +266,8 @@ def _part(part: Any) -> str:
     resource = part.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return str(resource["text"])
-    return f"[{part.get('type') or 'content'} {part.get('mimeType') or part.get('uri') or ''}]".replace(
-        " ]", "]"
-    )
+    kind = part.get("type") or "content"
+    description = part.get("mimeType") or part.get("uri")
+    if description:
+        return f"[{kind} {description}]"
+    return f"[{kind}]"

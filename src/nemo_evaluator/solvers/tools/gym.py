@@ -58,23 +58,23 @@ def endpoints_of(document: JsonDict) -> list[GymTool]:
             continue
         name = path.strip("/").replace("/", "_")
         description = operation.get("summary") or operation.get("description") or name
-        parameters = _body(operation, document)
-        placeholders = _PLACE.findall(path)
-        if placeholders:
-            required = [
-                *placeholders,
-                *(
-                    argument
-                    for argument in parameters.get("required") or []
-                    if argument not in placeholders
-                ),
-            ]
-            properties = {placeholder: {"type": "string"} for placeholder in placeholders} | (
-                parameters.get("properties") or {}
-            )
-            parameters |= {"type": "object", "properties": properties, "required": required}
+        parameters = _with_path_arguments(path, _body(operation, document))
         endpoints.append(GymTool(name, str(description), parameters, path=path))
     return endpoints
+
+
+def _with_path_arguments(path: str, parameters: JsonDict) -> JsonDict:
+    """Add the placeholders of a path to a tool's parameters, as required texts."""
+    placeholders = _PLACE.findall(path)
+    if not placeholders:
+        return parameters
+    properties: JsonDict = {name: {"type": "string"} for name in placeholders}
+    properties |= parameters.get("properties") or {}
+    required = list(placeholders)
+    for name in parameters.get("required") or []:
+        if name not in placeholders:
+            required.append(name)
+    return {**parameters, "type": "object", "properties": properties, "required": required}
 
 
 def _body(operation: JsonDict, document: JsonDict) -> JsonDict:
@@ -95,47 +95,68 @@ def resolve(schema: JsonDict, schemas: JsonDict) -> JsonDict:
     Returns:
         The schema without titles and with references replaced by what they refer to; recursive ones become ``$defs``.
     """
-    references = {
-        name: _REFERRED.findall(dumps(component).decode()) for name, component in schemas.items()
-    }
-    recursive = {name for name in schemas if name in _reached(name, references)}
-    defs: JsonDict = {}
+    expansion = _Expansion(schemas)
+    resolved: JsonDict = expansion.expand(schema)
+    if expansion.defs:
+        return {**resolved, "$defs": expansion.defs}
+    return resolved
 
-    def expand(node: Any) -> Any:
+
+class _Expansion:
+    """Replaces the references in one schema.
+
+    Attributes:
+        defs: The recursive schemas that were referred to so far.
+    """
+
+    def __init__(self, schemas: JsonDict) -> None:
+        self.defs: JsonDict = {}
+        self._schemas = schemas
+        references: dict[str, list[str]] = {}
+        for name, component in schemas.items():
+            references[name] = _REFERRED.findall(dumps(component).decode())
+        self._recursive = {name for name in schemas if name in _reached(name, references)}
+
+    def expand(self, node: Any) -> Any:
         """Expand one node of the schema and everything below it."""
         if isinstance(node, list):
-            return [expand(part) for part in node]
+            return [self.expand(part) for part in node]
         if not isinstance(node, dict):
             return node
-        name = str(node.get("$ref")).removeprefix(_REF)
-        if name in schemas and node.get("$ref") == f"{_REF}{name}":
-            if name not in recursive:
-                return expand(schemas[name])
-            if name not in defs:
-                defs[name] = {}
-                defs[name] = expand(schemas[name])
-            return {"$ref": f"#/$defs/{name}"}
+        reference = node.get("$ref")
+        if isinstance(reference, str) and reference.startswith(_REF):
+            name = reference.removeprefix(_REF)
+            if name in self._schemas:
+                return self._referred(name)
         expanded: JsonDict = {}
         for key, value in node.items():
-            # `title` is a label of the generator, except where it is the name of a property.
             if key == "properties" and isinstance(value, dict):
-                expanded[key] = {
-                    property_name: expand(part) for property_name, part in value.items()
-                }
-            elif not (key == "title" and isinstance(value, str)):
-                expanded[key] = expand(value)
+                expanded[key] = {name: self.expand(part) for name, part in value.items()}
+            elif key == "title" and isinstance(value, str):
+                # A label of the generator. A property named `title` is a schema, not a text.
+                continue
+            else:
+                expanded[key] = self.expand(value)
         return expanded
 
-    resolved: JsonDict = expand(schema)
-    return {**resolved, "$defs": defs} if defs else resolved
+    def _referred(self, name: str) -> Any:
+        """Return the expanded component, or a reference to ``$defs`` if the component is recursive."""
+        if name not in self._recursive:
+            return self.expand(self._schemas[name])
+        if name not in self.defs:
+            # An entry before the expansion, which comes back to this component.
+            self.defs[name] = {}
+            self.defs[name] = self.expand(self._schemas[name])
+        return {"$ref": f"#/$defs/{name}"}
 
 
-def _reached(start: str, named: dict[str, list[str]]) -> set[str]:
+def _reached(start: str, references: dict[str, list[str]]) -> set[str]:
     """Return the names of the schemas that one schema refers to, directly or indirectly."""
     reached: set[str] = set()
     queue = [start]
     while queue:
-        new_names = set(named.get(queue.pop(), ())) - reached
+        name = queue.pop()
+        new_names = set(references.get(name, ())) - reached
         reached |= new_names
         queue += new_names
     return reached
@@ -179,9 +200,10 @@ class GymSession:
             TransportError: The server failed or rejected the request.
             TimeoutError: The server did not reply within 30 seconds.
         """
+        for name in schema.get("required") or []:
+            if name not in metadata:
+                return
         properties = schema.get("properties") or {}
-        if any(name not in metadata for name in schema.get("required") or []):
-            return
         body = {name: metadata[name] for name in properties if name in metadata}
         status, reply_text = await self._post(_SEED, body, _DISCOVERY_TIMEOUT)
         if status >= 400:
@@ -209,41 +231,19 @@ class GymSession:
         """
         path = self._endpoints[tool].path
         placeholders = _PLACE.findall(path)
-        missing = [placeholder for placeholder in placeholders if placeholder not in arguments]
-        if missing:
-            return ToolResult(
-                f"Required arguments are missing: {', '.join(missing)}.", is_error=True
-            )
-        # HTTP clients resolve these as relative path segments, so the request would reach another endpoint.
-        invalid = [
-            placeholder
-            for placeholder in placeholders
-            if str(arguments[placeholder]) in ("", ".", "..")
-        ]
-        if invalid:
-            return ToolResult(
-                f"The argument {invalid[0]!r} must not be empty, '.' or '..'.", is_error=True
-            )
+        mistake = _mistake_in_path(placeholders, arguments)
+        if mistake is not None:
+            return ToolResult(mistake, is_error=True)
         for placeholder in placeholders:
             path = path.replace(f"{{{placeholder}}}", quote(str(arguments[placeholder]), safe=""))
-        body = {
-            name: reply_value for name, reply_value in arguments.items() if name not in placeholders
-        }
+        body = {name: value for name, value in arguments.items() if name not in placeholders}
         try:
             status, reply_text = await self._post(path, body, timeout)
         except TimeoutError:
             return ToolResult(f"The tool timed out after {timeout:g} s.", is_error=True)
         if status >= 400:
             return ToolResult(f"HTTP {status}: {reply_text[:_ERROR_LIMIT]}", is_error=True)
-        try:
-            reply_value: Any = orjson.loads(reply_text)
-        except orjson.JSONDecodeError:
-            return ToolResult(reply_text)
-        return ToolResult(
-            reply_value
-            if isinstance(reply_value, str)
-            else orjson.dumps(reply_value, option=orjson.OPT_INDENT_2).decode()
-        )
+        return ToolResult(_readable(reply_text))
 
     async def _post(self, path: str, body: JsonDict, timeout: float) -> tuple[int, str]:
         try:
@@ -255,6 +255,29 @@ class GymSession:
                 f"tool server {self.name!r} cannot be reached: {error!r}"
             ) from error
         return status, reply.decode("utf-8", "replace")
+
+
+def _mistake_in_path(placeholders: list[str], arguments: JsonDict) -> str | None:
+    """Return what the model has to know about arguments that cannot be put into a path; None if all can."""
+    missing = [name for name in placeholders if name not in arguments]
+    if missing:
+        return f"Required arguments are missing: {', '.join(missing)}."
+    for name in placeholders:
+        # HTTP clients resolve these as relative path segments, so the request would reach another endpoint.
+        if str(arguments[name]) in ("", ".", ".."):
+            return f"The argument {name!r} must not be empty, '.' or '..'."
+    return None
+
+
+def _readable(reply_text: str) -> str:
+    """Return a reply as the model sees it: a JSON text without its quotes, other JSON indented."""
+    try:
+        value: Any = orjson.loads(reply_text)
+    except orjson.JSONDecodeError:
+        return reply_text
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 class GymTools:
@@ -312,19 +335,21 @@ class GymTools:
         """Return the server's OpenAPI document, which is fetched once."""
         async with self._lock:
             if self._document is None:
-                url = f"{client.base}/openapi.json"
-                try:
-                    status, body = await client.send(
-                        "GET", "/openapi.json", timeout=_DISCOVERY_TIMEOUT
-                    )
-                    if status != 200:
-                        raise TransportError(f"{url} answered {status}", status=status)
-                    self._document = orjson.loads(body)
-                except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
-                    raise TransportError(
-                        f"cannot read the tools of {self.name!r} at {url}: {error!r}"
-                    ) from error
+                self._document = await self._fetch_document(client)
             return self._document
+
+    async def _fetch_document(self, client: GymClient) -> JsonDict:
+        url = f"{client.base}/openapi.json"
+        try:
+            status, body = await client.send("GET", "/openapi.json", timeout=_DISCOVERY_TIMEOUT)
+            if status != 200:
+                raise TransportError(f"{url} answered {status}", status=status)
+            document: JsonDict = orjson.loads(body)
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+            raise TransportError(
+                f"cannot read the tools of {self.name!r} at {url}: {error!r}"
+            ) from error
+        return document
 
 
 def _cookies(task: SeedResult) -> aiohttp.CookieJar:

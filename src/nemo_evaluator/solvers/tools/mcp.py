@@ -15,7 +15,7 @@ from nemo_evaluator.solvers.tools.base import ToolSession
 class McpServer(Model):
     """A Model Context Protocol server: a command that speaks over stdio, or a URL."""
 
-    name: Name = Field(description="Name; tools with the same name are told apart by it.")
+    name: Name = Field(description="Name; distinguishes tools with the same name.")
     command: str | None = Field(None, description="Program to start.")
     args: list[str] = Field(default_factory=no_items, description="Its arguments.")
     env: EnvMap = Field(default_factory=dict, description="Its environment.")
@@ -39,9 +39,8 @@ class McpServer(Model):
             TransportError: The server did not start, or was not ready in time.
         """
         # Loaded by name because it imports the SDK, which is an extra.
-        session: ToolSession = await load_object(
-            "nemo_evaluator.solvers.tools._mcp_sdk:McpSession"
-        )(self).open()
+        session_class = load_object("nemo_evaluator.solvers.tools._mcp_sdk:McpSession")
+        session: ToolSession = await session_class(self).open()
         return session
 
     def describe(self) -> JsonDict:

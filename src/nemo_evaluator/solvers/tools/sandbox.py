@@ -35,9 +35,8 @@ TOOLS: Final = [
     Tool(**entry) for entry in read_json(Path(__file__).with_name("sandbox_tools.json"))
 ]
 # Their $1 is the file that keeps the state; without bash, only the working directory persists.
-_BASH, _SH = (
-    Path(__file__).with_name(name).read_text() for name in ("shell_bash.sh", "shell_sh.sh")
-)
+_BASH: Final = Path(__file__).with_name("shell_bash.sh").read_text()
+_SH: Final = Path(__file__).with_name("shell_sh.sh").read_text()
 
 
 class _Refused(Exception):
@@ -107,45 +106,45 @@ class SandboxSession:
                 self._launch = ["bash", "--norc", "--noprofile", "-c", _BASH]
             else:
                 self._launch = ["sh", "-c", _SH]
-        shell_command = [*self._launch, "bash", self._state]
-        return shown(
-            await self._sandbox.exec(
-                shell_command, stdin=command.encode(), timeout=timeout, background=True
-            ),
-            timeout,
+        result = await self._sandbox.exec(
+            [*self._launch, "bash", self._state],
+            stdin=command.encode(),
+            timeout=timeout,
+            background=True,
         )
+        return shown(result, timeout)
 
     async def _edit(self, arguments: JsonDict, timeout: float) -> ToolResult:
         """View or create a file, or replace a text that occurs exactly once in it."""
         command = _text(arguments, "command")
         path = await self._path(arguments)
         if command == "view":
-            return ToolResult(
-                _numbered(await self._read(path, timeout), arguments.get("view_range"))
-            )
+            file_text = await self._read(path, timeout)
+            return ToolResult(_numbered(file_text, arguments.get("view_range")))
         if command == "create":
+            content_argument = "new_str"
             # Some models were trained with another name for the content.
             if "file_text" in arguments and "new_str" not in arguments:
                 content_argument = "file_text"
-            else:
-                content_argument = "new_str"
             return await self._write(path, _text(arguments, content_argument), timeout)
-        if command != "str_replace":
-            raise _Refused(f"Unknown command {command[:100]!r}. Use view, create or str_replace.")
+        if command == "str_replace":
+            return await self._replace(arguments, path, timeout)
+        raise _Refused(f"Unknown command {command[:100]!r}. Use view, create or str_replace.")
+
+    async def _replace(self, arguments: JsonDict, path: str, timeout: float) -> ToolResult:
+        """Replace a text that occurs exactly once in a file; without ``new_str``, delete it."""
         old_text = _text(arguments, "old_str")
-        if arguments.get("new_str") is None:
-            new_text = ""
-        else:
+        new_text = ""
+        if arguments.get("new_str") is not None:
             new_text = _text(arguments, "new_str")
         if not old_text:
             raise _Refused("The argument 'old_str' is empty.")
         file_text = await self._read(path, timeout, whole=True)
         occurrences = file_text.count(old_text)
         if occurrences != 1:
+            problem = "No occurrence of old_str was found"
             if occurrences:
                 problem = f"Found {occurrences} occurrences of old_str"
-            else:
-                problem = "No occurrence of old_str was found"
             raise _Refused(
                 f"{problem} in {path}. It must occur exactly once; the file was not changed."
             )
@@ -157,13 +156,10 @@ class SandboxSession:
         path = _word(arguments, "path")
         if path.startswith("/"):
             return path
-        saved_directory = await self._sandbox.exec(
-            ["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/"
-        )
-        if saved_directory.ok and saved_directory.stdout.startswith("/"):
-            directory = saved_directory.stdout
-        else:
-            directory = self._sandbox.spec.workdir
+        directory = self._sandbox.spec.workdir
+        result = await self._sandbox.exec(["cat", f"{self._state}.cwd"], timeout=30.0, cwd="/")
+        if result.ok and result.stdout.startswith("/"):
+            directory = result.stdout
         return posixpath.join(posixpath.normpath(directory), path)
 
     async def _read(self, path: str, timeout: float, *, whole: bool = False) -> str:
@@ -193,7 +189,8 @@ class SandboxSession:
         await self._inside(
             "write", _WRITE, path, other=posixpath.dirname(path), timeout=timeout, stdin=encoded
         )
-        return ToolResult(f"Wrote {len(encoded)} byte{'' if len(encoded) == 1 else 's'} to {path}.")
+        unit = "byte" if len(encoded) == 1 else "bytes"
+        return ToolResult(f"Wrote {len(encoded)} {unit} to {path}.")
 
     async def _inside(
         self,
@@ -210,6 +207,11 @@ class SandboxSession:
             # No file has such a long path, and a very long argument could not be passed to the command.
             raise _Refused(f"{failure[:200]}...: File name too long")
         chunks: list[bytes] = []
+
+        def collect(stream: str, chunk: bytes) -> None:
+            if stream == "stdout":
+                chunks.append(chunk)
+
         result = await self._sandbox.exec(
             ["sh", "-c", script, "sh", path, other],
             timeout=timeout,
@@ -217,15 +219,14 @@ class SandboxSession:
             env={"LC_ALL": "C"},
             stdin=stdin,
             max_output_bytes=4096,
-            on_output=lambda stream, piece: chunks.append(piece) if stream == "stdout" else None,
+            on_output=collect,
         )
         if result.timed_out:
             raise _Refused(f"{failure}: timed out after {timeout:g} s")
         if result.exit_code != 0:
-            last_error = result.stderr.strip().rpartition("\n")[2]
-            raise _Refused(
-                f"{failure}: {last_error.rpartition(': ')[2] or f'exit code {result.exit_code}'}"
-            )
+            last_line = result.stderr.strip().rpartition("\n")[2]
+            reason = last_line.rpartition(": ")[2]
+            raise _Refused(f"{failure}: {reason or f'exit code {result.exit_code}'}")
         return b"".join(chunks)
 
 
@@ -254,10 +255,8 @@ class SandboxTools:
 
     def describe(self) -> JsonDict:
         """Return a digest of the tools and the shell scripts; there are no settings."""
-        return {
-            "kind": "sandbox",
-            "tools": digest([[tool.definition() for tool in TOOLS], (_BASH, _SH), _WORDS]),
-        }
+        definitions = [tool.definition() for tool in TOOLS]
+        return {"kind": "sandbox", "tools": digest([definitions, (_BASH, _SH), _WORDS])}
 
 
 def shown(result: ExecResult, timeout: float) -> ToolResult:
@@ -267,10 +266,9 @@ def shown(result: ExecResult, timeout: float) -> ToolResult:
         result: The result of the command.
         timeout: The time limit of the command, named when it was exceeded.
     """
+    sections: list[str] = []
     if result.stdout.strip():
-        sections = [result.stdout.rstrip("\n")]
-    else:
-        sections = []
+        sections.append(result.stdout.rstrip("\n"))
     if result.stderr.strip():
         sections.append(f"STDERR:\n{result.stderr.rstrip()}")
     body = "\n".join(sections) or "(no output)"
@@ -289,25 +287,26 @@ def _numbered(text: str, view_range: Any) -> str:
     first_line = 1
     last_line = len(lines)
     if view_range is not None:
-        if not (
-            isinstance(view_range, list) and [type(number) for number in view_range] == [int, int]
-        ):
-            raise _Refused("The argument 'view_range' must be a list of two integers.")
-        first_line = max(1, view_range[0])
-        if view_range[1] == -1:
-            last_line = len(lines)
-        else:
-            last_line = min(view_range[1], len(lines))
-        if first_line > last_line:
-            raise _Refused(
-                f"view_range {view_range} is out of range: the file has {len(lines)} lines."
-            )
-    return (
-        "\n".join(
-            f"{number:6d}\t{lines[number - 1]}" for number in range(first_line, last_line + 1)
-        )
-        or "(empty file)"
-    )
+        first_line, last_line = _line_range(view_range, len(lines))
+    numbered_lines = []
+    for number in range(first_line, last_line + 1):
+        numbered_lines.append(f"{number:6d}\t{lines[number - 1]}")
+    return "\n".join(numbered_lines) or "(empty file)"
+
+
+def _line_range(view_range: Any, line_count: int) -> tuple[int, int]:
+    """Return the first and the last line of a range, whose end may be -1 for the last line of the file."""
+    is_list = isinstance(view_range, list)
+    if not is_list or [type(number) for number in view_range] != [int, int]:
+        raise _Refused("The argument 'view_range' must be a list of two integers.")
+    start, end = view_range
+    first_line = max(1, start)
+    last_line = line_count
+    if end != -1:
+        last_line = min(end, line_count)
+    if first_line > last_line:
+        raise _Refused(f"view_range {view_range} is out of range: the file has {line_count} lines.")
+    return first_line, last_line
 
 
 def _text(arguments: JsonDict, name: str) -> str:

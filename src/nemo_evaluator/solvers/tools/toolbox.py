@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.json_coerce import as_dict
@@ -16,6 +16,9 @@ from nemo_evaluator.solvers.tools.base import Tool, ToolResult, ToolSession
 _ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_LIMIT: Final = 64
 _SHOWN_NAME: Final = 100
+_FUNCTION_FIELDS: Final = ("name", "description", "parameters", "strict")
+# The session and the tool behind a name.
+Route: TypeAlias = tuple[ToolSession, Tool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Toolbox:
         limit: The longest output shown to the model, in characters.
     """
 
-    routes: dict[str, tuple[ToolSession, Tool]]
+    routes: dict[str, Route]
     definitions: list[JsonDict]
     timeout: float
     limit: int
@@ -77,27 +80,21 @@ class Toolbox:
         Raises:
             SeedError: The problem wants a tool that no source offers, or there is no tool at all.
         """
-        routes: dict[str, tuple[ToolSession, Tool]] = {}
+        routes: dict[str, Route] = {}
         for session in sessions:
             for tool in await session.tools():
                 routes[_free_name(tool.name, session.name, routes)] = session, tool
-        definitions = [tool.definition(name) for name, (_, tool) in routes.items()]
         if wanted:
             definitions = [_chat_shape(definition) for definition in wanted]
-            names = [definition["function"]["name"] for definition in definitions]
-            missing = [name for name in names if name not in routes]
-            if missing:
-                offered_tools = f"(offered: {', '.join(routes) or 'none'})"
-                raise SeedError(
-                    f"the problem wants tools that no source offers: {', '.join(missing)} {offered_tools}"
-                )
-            routes = {name: routes[name] for name in names}
+            routes = _selected(routes, definitions)
+        else:
+            definitions = [tool.definition(name) for name, (_, tool) in routes.items()]
         if not routes:
             raise SeedError(
                 "no source offers any tool",
                 hint="check resource_service, mcp_servers and sandbox_tools",
             )
-        return cls(routes, definitions, timeout, max_output_chars)
+        return cls(routes, definitions, timeout, limit=max_output_chars)
 
     async def run(self, calls: Sequence[ToolCallInfo]) -> list[Outcome]:
         """Run the calls of one turn concurrently.
@@ -111,49 +108,70 @@ class Toolbox:
         Raises:
             BoundaryError: A source failed; it is raised when all calls have ended.
         """
-        outcomes = await asyncio.gather(
-            *(self._run(call) for call in calls), return_exceptions=True
-        )
-        for outcome in outcomes:
+        pending = [self._run(call) for call in calls]
+        outcomes: list[Outcome] = []
+        for outcome in await asyncio.gather(*pending, return_exceptions=True):
             # Raised only now, when no call of the turn is still running.
             if isinstance(outcome, BaseException):
                 raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+            outcomes.append(outcome)
+        return outcomes
 
     async def _run(self, call: ToolCallInfo) -> Outcome:
         """Run one call; an unknown tool and invalid arguments are results that the model sees."""
         started = time.perf_counter()
-        session, tool = self.routes.get(call.name, (None, None))
-        if session is None or tool is None:
-            # A name may be as long as a model's answer; searching for similar names would take minutes.
-            if len(call.name) <= _SHOWN_NAME:
-                shown_name = call.name
-            else:
-                shown_name = f"{call.name[:_SHOWN_NAME]}..."
-            hint = did_you_mean(
-                shown_name, self.routes, also=f"Available tools: {', '.join(self.routes)}."
-            )
-            problem = f"There is no tool named {shown_name!r}. {hint[0].upper()}{hint[1:]}"
-            result = ToolResult(problem, is_error=True)
-        elif set(call.arguments) == {"raw"} and "raw" not in (
-            tool.parameters.get("properties") or {}
-        ):
-            # The client stores arguments that were not a JSON object as `raw`.
-            problem = f"The arguments are not a valid JSON object: {truncate(str(call.arguments['raw']), 500)}"
-            result = ToolResult(problem, is_error=True)
+        source = ""
+        if call.name not in self.routes:
+            result = self._no_such_tool(call.name)
         else:
-            result = await session.call(tool.name, call.arguments, self.timeout)
-        shown_text = truncate(result.content, self.limit)
-        source = session.name if session else ""
+            session, tool = self.routes[call.name]
+            source = session.name
+            if _has_invalid_arguments(call, tool):
+                raw_text = truncate(str(call.arguments["raw"]), 500)
+                result = ToolResult(
+                    f"The arguments are not a valid JSON object: {raw_text}", is_error=True
+                )
+            else:
+                result = await session.call(tool.name, call.arguments, self.timeout)
         elapsed_ms = round((time.perf_counter() - started) * 1000, 2)
         return Outcome(
-            call.id,
-            call.name,
-            source,
-            content=shown_text,
+            id=call.id,
+            name=call.name,
+            source=source,
+            content=truncate(result.content, self.limit),
             is_error=result.is_error,
             latency_ms=elapsed_ms,
         )
+
+    def _no_such_tool(self, name: str) -> ToolResult:
+        # A name may be as long as a model's answer; searching for similar names would take minutes.
+        shown_name = name
+        if len(name) > _SHOWN_NAME:
+            shown_name = f"{name[:_SHOWN_NAME]}..."
+        available = f"Available tools: {', '.join(self.routes)}."
+        hint = did_you_mean(shown_name, self.routes, also=available)
+        problem = f"There is no tool named {shown_name!r}. {hint[0].upper()}{hint[1:]}"
+        return ToolResult(problem, is_error=True)
+
+
+def _selected(routes: dict[str, Route], definitions: Sequence[JsonDict]) -> dict[str, Route]:
+    """Return the routes of the tools that the definitions name; raise SeedError when one is missing."""
+    names = [definition["function"]["name"] for definition in definitions]
+    missing = [name for name in names if name not in routes]
+    if missing:
+        raise SeedError(
+            f"the problem wants tools that no source offers: {', '.join(missing)} "
+            f"(offered: {', '.join(routes) or 'none'})"
+        )
+    return {name: routes[name] for name in names}
+
+
+def _has_invalid_arguments(call: ToolCallInfo, tool: Tool) -> bool:
+    """Return whether the arguments were not a JSON object: the client then stores their text as ``raw``."""
+    if set(call.arguments) != {"raw"}:
+        return False
+    properties = tool.parameters.get("properties") or {}
+    return "raw" not in properties
 
 
 def truncate(text: str, limit: int) -> str:
@@ -183,14 +201,12 @@ def _free_name(name: str, source: str, taken: Container[str]) -> str:
     return unique_name
 
 
-def _chat_shape(given: Any) -> JsonDict:
+def _chat_shape(definition: Any) -> JsonDict:
     """Convert a dataset's tool definition, in the chat protocol or the Responses API, to the chat protocol."""
-    function = as_dict(as_dict(given).get("function")) or as_dict(given)
-    if isinstance(function.get("name"), str):
-        chat_fields = {
-            key: function[key]
-            for key in ("name", "description", "parameters", "strict")
-            if key in function
-        }
-        return {"type": "function", "function": chat_fields}
-    raise SeedError(f"the problem's tools hold something that is no function: {str(given)[:200]}")
+    function = as_dict(as_dict(definition).get("function")) or as_dict(definition)
+    if not isinstance(function.get("name"), str):
+        raise SeedError(
+            f"the problem's tools hold something that is not a function: {str(definition)[:200]}"
+        )
+    chat_fields = {key: function[key] for key in _FUNCTION_FIELDS if key in function}
+    return {"type": "function", "function": chat_fields}
