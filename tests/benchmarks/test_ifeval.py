@@ -99,7 +99,13 @@ CASES: dict[str, list[tuple[dict[str, Any], list[str], list[str]]]] = {
             {"forbidden_words": ["rock", "field"]},
             ["a rocket fielder", "none"],
             ["A Rock.", "the field,"],
-        )
+        ),
+        # Words that are not valid regular expressions count as plain text.
+        (
+            {"forbidden_words": ["f(", "C[1]["]},
+            ["a scarf(", "C[1]", "none"],
+            ["call f(x)", "Write c[1][2]."],
+        ),
     ],
     "keywords:frequency": [
         ({"keyword": "war", "relation": "at least", "frequency": 2}, ["war and War"], ["war", ""]),

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from nel_support import Nel, api, rows
 
-from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE
+from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE, files_of
 from nemo_evaluator.benchmarks.pinchbench import grade, parse_judge, transcript
 from nemo_evaluator.core.errors import JudgeError, ScorerError, SeedError, UsageError
 from nemo_evaluator.core.files import safe_name
@@ -294,3 +294,14 @@ async def test_a_grading_that_is_ended_is_worth_nothing(line: str, raised: str |
     for broken in (code, "import no_such_library\n"):
         with pytest.raises(ScorerError, match=r"(?s)did not grade.*no_such_library"):
             await grade(broken, [], cast(Sandbox, Here()))
+
+
+def test_files_of_equal_name_and_content_are_all_in_the_workspace() -> None:
+    files = [
+        {"path": "a/__init__.py", "content": ""},
+        {"path": "b/__init__.py", "content": ""},
+        {"path": "b/data.txt", "content": "1"},
+    ]
+    workspace_names = files_of({"id": "task", "workspace_files": files}, None)
+    assert sorted(workspace_names.values()) == ["a/__init__.py", "b/__init__.py", "b/data.txt"]
+    assert [Path(path).read_text() for path in workspace_names] == ["", "", "1"]

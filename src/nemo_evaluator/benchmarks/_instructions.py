@@ -69,9 +69,7 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
     for name, instruction_arguments in zip(names, arguments, strict=True):
         check = checks[name]
         strict = bool(text) and check(response, instruction_arguments)
-        loose = strict or any(
-            check(loose_form, instruction_arguments) for loose_form in loose_forms
-        )
+        loose = strict or _follows_any(loose_forms, check, instruction_arguments)
         strict_verdicts.append(strict)
         loose_verdicts.append(loose)
     score: Score = {
@@ -79,10 +77,15 @@ def check_all(sample: ScorerInput, checks: Mapping[str, Check]) -> Score:
         "loose": all(loose_verdicts),
         "followed": strict_verdicts,
         "followed_loose": loose_verdicts,
+        "extracted": text[:200] or None,
     }
     if not text:
-        return {**score, "extracted": None, "unparsed": True}
-    return {**score, "extracted": text[:200]}
+        score["unparsed"] = True
+    return score
+
+
+def _follows_any(forms: Iterable[str], check: Check, arguments: JsonDict) -> bool:
+    return any(check(form, arguments) for form in forms)
 
 
 def _loose_forms(response: str) -> list[str]:
@@ -103,19 +106,25 @@ def _loose_forms(response: str) -> list[str]:
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """Compute strict and loose accuracy, by prompt and by instruction; empty if no row was checked."""
-    rows = [detail for detail in details if "followed" in detail]
-    strict_verdicts: list[bool] = []
-    loose_verdicts: list[bool] = []
-    for row in rows:
-        strict_verdicts.extend(row["followed"])
-        loose_verdicts.extend(row["followed_loose"])
-    if not strict_verdicts:
+    strict_by_prompt: list[bool] = []
+    loose_by_prompt: list[bool] = []
+    strict_by_instruction: list[bool] = []
+    loose_by_instruction: list[bool] = []
+    for row in details:
+        if "followed" in row:
+            strict_by_prompt.append(all(row["followed"]))
+            loose_by_prompt.append(all(row["followed_loose"]))
+            strict_by_instruction += row["followed"]
+            loose_by_instruction += row["followed_loose"]
+    if not strict_by_instruction:
         return {}
-    strict_prompts = sum(all(row["followed"]) for row in rows)
-    loose_prompts = sum(all(row["followed_loose"]) for row in rows)
     return {
-        "prompt_strict": strict_prompts / len(rows),
-        "prompt_loose": loose_prompts / len(rows),
-        "instruction_strict": sum(strict_verdicts) / len(strict_verdicts),
-        "instruction_loose": sum(loose_verdicts) / len(loose_verdicts),
+        "prompt_strict": _share(strict_by_prompt),
+        "prompt_loose": _share(loose_by_prompt),
+        "instruction_strict": _share(strict_by_instruction),
+        "instruction_loose": _share(loose_by_instruction),
     }
+
+
+def _share(verdicts: list[bool]) -> float:
+    return sum(verdicts) / len(verdicts)

@@ -65,25 +65,34 @@ def files_of(row: Mapping[str, Any], beside: Path | None) -> dict[str, str]:
     Raises:
         SeedError: A file is neither in the row nor in ``assets``.
     """
-    workspace_names = {}
+    workspace_names: dict[str, str] = {}
     for file in row.get("workspace_files") or ():
         name = str(file.get("dest") or file.get("path"))
-        if "bytes_base64" in file:
-            content = base64.b64decode(file["bytes_base64"])
-        elif "content" in file:
-            content = str(file["content"]).encode()
-        elif beside is not None and (beside / "assets" / str(file["source"])).is_file():
-            content = (beside / "assets" / str(file["source"])).read_bytes()
-        else:
+        content = _content_of(file, beside)
+        if content is None:
             raise SeedError(
                 f"the tasks were copied without the file {file['source']!r}, which {row['id']} begins with"
             )
-        cached_file = cache_dir() / "pinchbench" / digest_parts(content.hex()) / Path(name).name
+        # Files of equal content and base name, such as two __init__.py, differ in their workspace names.
+        content_folder = cache_dir() / "pinchbench" / digest_parts(name, content.hex())
+        cached_file = content_folder / Path(name).name
         if not cached_file.is_file():
             cached_file.parent.mkdir(parents=True, exist_ok=True)
             cached_file.write_bytes(content)
         workspace_names[str(cached_file)] = name
     return workspace_names
+
+
+def _content_of(file: Mapping[str, Any], beside: Path | None) -> bytes | None:
+    """Return the content of a workspace file: from the row, else from ``assets``; None if neither has it."""
+    if "bytes_base64" in file:
+        return base64.b64decode(file["bytes_base64"])
+    if "content" in file:
+        return str(file["content"]).encode()
+    if beside is None:
+        return None
+    asset = beside / "assets" / str(file["source"])
+    return asset.read_bytes() if asset.is_file() else None
 
 
 def tasks_of(files: Mapping[str, bytes], source: str) -> Iterator[JsonDict]:

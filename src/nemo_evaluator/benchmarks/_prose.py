@@ -18,13 +18,19 @@ _END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s|$)|[�
 _BEFORE_END: Final = 24
 _MARKS: Final = re.compile(r"^[ \t]*(?:[*+-]|#+|\d+[.)])[ \t]+")
 _VOWELS: Final = re.compile(r"[aeiouy]+")
+# Endings whose vowel is silent: "make", "rule", "walked", "makes".
+_SILENT_ENDINGS: Final = (
+    re.compile(r"(?<![leyiou])e$"),
+    re.compile(r"[aeiouy]le$"),
+    re.compile(r"[^aeiouydt]ed$"),
+    re.compile(r"[^aeiouysxzgc]es$"),
+)
 
 
 def word_list(name: str) -> frozenset[str]:
     """Load a list of words from the folder ``data``."""
-    return frozenset(
-        (Path(__file__).parent / "data" / f"{name}.txt").read_text(encoding="utf-8").split()
-    )
+    file = Path(__file__).parent / "data" / f"{name}.txt"
+    return frozenset(file.read_text(encoding="utf-8").split())
 
 
 STOP_WORDS: Final = word_list("stop_words")
@@ -57,36 +63,43 @@ def sentences(text: str) -> list[str]:
 
     A sentence also ends at a blank line and before a list item or heading.
     """
-    found_sentences: list[str] = []
+    all_sentences: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         open_lines: list[str] = []
         for line in paragraph.strip().split("\n"):
             if _MARKS.match(line):
-                found_sentences += _split(" ".join(open_lines))
+                all_sentences += _split(" ".join(open_lines))
                 open_lines = [_MARKS.sub("", line)]
             elif open_lines or line.strip():
                 open_lines.append(line.strip())
-        found_sentences += _split(" ".join(open_lines))
-    return found_sentences
+        all_sentences += _split(" ".join(open_lines))
+    return all_sentences
 
 
 def _split(text: str) -> list[str]:
     """Split a paragraph after sentence ends that do not belong to an abbreviation; wordless pieces are dropped."""
-    candidates = []
+    candidates: list[str] = []
     start = 0
     for end_mark in _END.finditer(text):
-        text_before = text[max(start, end_mark.start() - _BEFORE_END) : end_mark.start()]
-        text_through_end = text_before + end_mark[0].rstrip("\"'”’)]*_")
-        if (
-            end_mark[0] == "."
-            and _ABBREVIATIONS.search(text_through_end)
-            and end_mark.end() < len(text)
-        ):
-            continue
-        candidates.append(text[start : end_mark.end()].strip())
-        start = end_mark.end()
+        if not _ends_abbreviation(text, end_mark, start):
+            candidates.append(text[start : end_mark.end()].strip())
+            start = end_mark.end()
     candidates.append(text[start:].strip())
     return [candidate for candidate in candidates if WORD.search(candidate)]
+
+
+def _ends_abbreviation(text: str, end_mark: re.Match[str], start: int) -> bool:
+    """Whether a full stop inside a text belongs to an abbreviation.
+
+    Args:
+        text: The paragraph.
+        end_mark: The full stop or other mark, with the quotes after it.
+        start: Where the sentence starts.
+    """
+    if end_mark[0] != "." or end_mark.end() == len(text):
+        return False
+    text_before = text[max(start, end_mark.start() - _BEFORE_END) : end_mark.start()]
+    return _ABBREVIATIONS.search(f"{text_before}.") is not None
 
 
 def kind_of(sentence: str) -> str:
@@ -106,16 +119,7 @@ def syllables(word: str) -> int:
     """
     letters = re.sub(r"[^a-z]", "", word.lower())
     count = len(_VOWELS.findall(letters))
-    if (
-        letters.endswith("e")
-        and not letters.endswith(("le", "ee", "ye", "ie", "oe", "ue"))
-        and count > 1
-    ):
-        count -= 1
-    if letters.endswith("le") and len(letters) > 2 and letters[-3] in "aeiouy" and count > 1:
-        count -= 1
-    if re.search(r"[^aeiouydt]ed$", letters) and count > 1:
-        count -= 1
-    if re.search(r"[^aeiouysxzgc]es$", letters) and count > 1:
-        count -= 1
+    for silent_ending in _SILENT_ENDINGS:
+        if count > 1 and silent_ending.search(letters):
+            count -= 1
     return max(count, 1)

@@ -55,8 +55,11 @@ _SCALES: Final = re.compile(
     r"(?<=\d)\s?(?:hundred|thousand|[mb]illion|trillion|dozen|[kmb])s?\b", re.IGNORECASE
 )
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION: Final = frozenset(string.punctuation)
-_QUOTES: Final = "".join(chr(code) for code in (0x2018, 0x2019, 0xB4, 0x60))
+_WITHOUT_PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
+# Besides punctuation, the curly quotes and the accents that stand for them.
+_PUNCTUATION_AS_SPACES: Final = str.maketrans(
+    dict.fromkeys(string.punctuation + "\u2018\u2019\u00b4\u0060", " ")
+)
 
 
 def committed(response: str, question: str = "") -> str | None:
@@ -77,21 +80,31 @@ def committed(response: str, question: str = "") -> str | None:
     answer_text = next(tasks(response_text))
     span = next(claimed_texts(response_text), None)
     if span is None:
-        last_line = answer_text.rstrip().rpartition("\n")[2]
-        if len(last_line) <= _LONGEST and len(last_line.split()) <= _BARE:
-            span = _MARKS.sub("", last_line)
-        else:
-            span = None
-        # "World War I" and "four times" end like a sentence that was cut off.
-        if declines(last_line) or (len(last_line.split()) > _SHORT and cut_off(last_line)):
-            return None
+        span = _short_last_line(answer_text)
     if not span or len(span) > _LONGEST:
         return None
     span = " ".join(span.split())
-    list_items = _bullets(answer_text)
-    if list_items and _MARKS.sub("", list_items[0]).strip(" .") == span.strip(" ."):
-        return "\n".join(_MARKS.sub("", item).strip(" .") for item in list_items)
-    *_, correction = _CORRECTED.split(span)
+    items = [_MARKS.sub("", item).strip(" .") for item in _bullets(answer_text)]
+    if items and items[0] == span.strip(" ."):
+        return "\n".join(items)
+    return _without_remarks(span)
+
+
+def _short_last_line(text: str) -> str | None:
+    """Return the last line without its marks; None if it is long, declines to answer or was cut off."""
+    last_line = text.rstrip().rpartition("\n")[2]
+    word_count = len(last_line.split())
+    # "World War I" and "four times" end like a sentence that was cut off.
+    if declines(last_line) or (word_count > _SHORT and cut_off(last_line)):
+        return None
+    if len(last_line) > _LONGEST or word_count > _BARE:
+        return None
+    return _MARKS.sub("", last_line)
+
+
+def _without_remarks(span: str) -> str | None:
+    """Return a span after its last correction and before its explanation; None if it is unsure."""
+    correction = _CORRECTED.split(span)[-1]
     if correction != span:
         span = _INSTEAD.sub("", correction)
     if span.count("?") > 1 or _RIVAL.search(span):
@@ -120,7 +133,8 @@ def _bullets(text: str) -> list[str]:
 
 def span_list(text: str) -> list[str]:
     """Split an answer that lists several spans at separators such as commas, "and" and line breaks."""
-    return [part for part in (part.strip(" .\"'") for part in _SEPARATOR.split(text)) if part]
+    parts = [part.strip(" .\"'") for part in _SEPARATOR.split(text)]
+    return [part for part in parts if part]
 
 
 # SQuAD and TriviaQA: one span, words counted.
@@ -128,34 +142,30 @@ def span_list(text: str) -> list[str]:
 
 def squad_normal(text: str) -> str:
     """Normalise a text as in SQuAD: lower case, no punctuation, no articles, single spaces."""
-    unpunctuated = "".join(character for character in text.lower() if character not in _PUNCTUATION)
+    unpunctuated = text.lower().translate(_WITHOUT_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", unpunctuated).split())
 
 
 def trivia_normal(text: str) -> str:
     """Normalise a text as in TriviaQA: as in SQuAD, but punctuation becomes spaces."""
-    punctuation = _PUNCTUATION | set(_QUOTES)
-    unpunctuated = "".join(
-        character if character not in punctuation else " "
-        for character in text.lower().replace("_", " ")
-    )
+    unpunctuated = text.lower().translate(_PUNCTUATION_AS_SPACES)
     return " ".join(_ARTICLES.sub(" ", unpunctuated).split())
 
 
 def best_match(
-    said: str, accepted: Iterable[str], normal: Callable[[str], str]
+    span: str, accepted: Iterable[str], normal: Callable[[str], str]
 ) -> tuple[bool, float]:
     """Compare a span with the accepted answers.
 
     Args:
-        said: The span.
+        span: The span.
         accepted: The accepted answers.
         normal: Normalises a text before the comparison.
 
     Returns:
         Whether the span equals an accepted answer, and the highest F1 with any of them.
     """
-    normal_answer = normal(said)
+    normal_answer = normal(span)
     normal_accepted = [normal(text) for text in accepted]
     best_f1 = max((word_f1(normal_answer, text) for text in normal_accepted), default=0.0)
     return normal_answer in normal_accepted, best_f1
@@ -165,54 +175,70 @@ def best_match(
 
 
 def drop_match(
-    said: str, accepted: Sequence[Sequence[str]], question: str = ""
+    answer: str, accepted: Sequence[Sequence[str]], question: str = ""
 ) -> tuple[bool, float]:
     """Compare an answer with the accepted answers of DROP.
 
     The answer is read as one span, as a list of spans and as a number without its unit; the best reading counts.
 
     Args:
-        said: The answer.
+        answer: The answer.
         accepted: The accepted answers, each a list of spans.
         question: The question; it may name the unit or the scale of the number.
 
     Returns:
         Exact match and F1 of the best pair of a reading and an accepted answer.
     """
-    plain_answer = _NUMBER_SIGNS.sub("", said)
-    bare_number = _without_unit(plain_answer, question)
+    plain_answer = _NUMBER_SIGNS.sub("", answer)
     answer_forms = _forms([plain_answer.replace("\n", " ")], plain_answer)
+    bare_number = _without_unit(plain_answer, question)
     if bare_number:
         answer_forms.append([bare_number])
-    accepted_forms: list[Sequence[str]] = []
+    best = (False, 0.0)
+    for accepted_spans in _accepted_forms(accepted, _has_unasked_scale(answer, question)):
+        for answer_spans in answer_forms:
+            best = max(best, drop_scores(answer_spans, accepted_spans))
+    return best
+
+
+def _has_unasked_scale(answer: str, question: str) -> bool:
+    """Whether an answer has a scale that the question does not name: 1080 thousand is not 1080."""
+    scale = _SCALES.search(answer)
+    return scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower()
+
+
+def _accepted_forms(
+    accepted: Sequence[Sequence[str]], without_numbers: bool
+) -> list[Sequence[str]]:
+    """Return the accepted answers that are not blank; one span that lists several counts also as that list.
+
+    Args:
+        accepted: The accepted answers.
+        without_numbers: Whether to leave out the answers that are numbers.
+    """
+    forms: list[Sequence[str]] = []
     for spans in accepted:
         if len(spans) == 1:
-            accepted_forms.extend(_forms(spans, spans[0]))
+            forms += _forms(spans, spans[0])
         else:
-            accepted_forms.append(spans)
-    scale = _SCALES.search(said)
-    # 1080 thousand is not 1080, unless thousands were asked for.
-    if scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower():
-        accepted_forms = [spans for spans in accepted_forms if not _is_number(spans[0])]
-    scores: list[tuple[bool, float]] = []
-    for answer_spans in answer_forms:
-        for accepted_spans in accepted_forms:
-            if accepted_spans[0].strip():
-                scores.append(drop_scores(answer_spans, accepted_spans))
-    return max(scores, default=(False, 0.0))
+            forms.append(spans)
+    forms = [spans for spans in forms if spans[0].strip()]
+    if without_numbers:
+        return [spans for spans in forms if not _is_number(spans[0])]
+    return forms
 
 
-def drop_scores(said: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float]:
+def drop_scores(answer: Sequence[str], wanted: Sequence[str]) -> tuple[bool, float]:
     """Compute DROP's exact match and F1 of the answer's spans and the wanted spans, in any order."""
-    answer_spans = [_drop_normal(span) for span in said]
+    answer_spans = [_drop_normal(span) for span in answer]
     wanted_spans = [_drop_normal(span) for span in wanted]
     exact = set(answer_spans) == set(wanted_spans) and len(answer_spans) == len(wanted_spans)
-    answer_bags = [set(span.split()) for span in answer_spans]
-    wanted_bags = [set(span.split()) for span in wanted_spans]
-    best_sum = _best_alignment(
-        [[_bag_f1(bag, wanted_bag) for bag in answer_bags] for wanted_bag in wanted_bags]
-    )
-    return exact, round(best_sum / max(len(answer_bags), len(wanted_bags)), 2)
+    pair_scores: list[list[float]] = []
+    for wanted_span in wanted_spans:
+        wanted_bag = set(wanted_span.split())
+        pair_scores.append([_bag_f1(set(span.split()), wanted_bag) for span in answer_spans])
+    best_sum = _best_alignment(pair_scores)
+    return exact, round(best_sum / max(len(answer_spans), len(wanted_spans)), 2)
 
 
 def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
@@ -223,48 +249,52 @@ def _forms(spans: Sequence[str], text: str) -> list[Sequence[str]]:
     return [spans]
 
 
-def _without_unit(said: str, question: str) -> str | None:
+def _without_unit(answer: str, question: str) -> str | None:
     """Return the number at the start of an answer if the question contains every word after it.
 
     "three yards" and "3 yards" become "3" if the question asks for yards; a number in words becomes digits.
     """
-    answer_words = said.split()
-    leading_number = re.match(r"-?\d+(?:\.\d+)?(?!\S)", said)
-    spelled_number = None if leading_number or len(answer_words) > _BARE else extract_number(said)
-    if spelled_number is not None and said.startswith(spelled_number.text):
-        unit_text = said[len(spelled_number.text) :]
-        number = spelled_number.canonical
-    elif leading_number and len(answer_words) > 1:
-        unit_text = said[leading_number.end() :]
-        number = leading_number[0]
-    else:
+    number_and_unit = _leading_number(answer)
+    if number_and_unit is None:
         return None
-    question_words = {
-        word.strip(string.punctuation).rstrip("s") for word in question.lower().split()
-    }
-    if all(
-        word.strip(string.punctuation).rstrip("s") in question_words
-        for word in unit_text.lower().split()
-    ):
+    number, unit_text = number_and_unit
+    question_words = _bare_words(question)
+    if all(word in question_words for word in _bare_words(unit_text)):
         return number
     return None
 
 
+def _leading_number(answer: str) -> tuple[str, str] | None:
+    """Return the number at the start of an answer and the text after it; None if the answer is the number alone."""
+    word_count = len(answer.split())
+    digits = re.match(r"-?\d+(?:\.\d+)?(?!\S)", answer)
+    if digits is not None:
+        return (digits[0], answer[digits.end() :]) if word_count > 1 else None
+    if word_count > _BARE:
+        return None
+    spelled = extract_number(answer)
+    if spelled is None or not answer.startswith(spelled.text):
+        return None
+    return spelled.canonical, answer[len(spelled.text) :]
+
+
+def _bare_words(text: str) -> set[str]:
+    """Return the words of a text in lower case, without punctuation and plural."""
+    return {word.strip(string.punctuation).rstrip("s") for word in text.lower().split()}
+
+
 def _drop_normal(span: str) -> str:
     """Normalise a span as ``drop_eval.py`` does, token by token; numbers are written as floats."""
-    tokens = (
-        " ".join(_ARTICLES.sub(" ", _as_number(token.lower().replace("ı", "i"))).split())
-        for token in re.split(" |-", span)
-    )
-    return " ".join(token for token in tokens if token)
+    normal_tokens: list[str] = []
+    for token in re.split(" |-", span):
+        plain_token = _as_number(token.lower().replace("ı", "i"))
+        normal_tokens += _ARTICLES.sub(" ", plain_token).split()
+    return " ".join(normal_tokens)
 
 
 def _as_number(token: str) -> str:
     """Write a number as a float; return any other token without punctuation."""
-    if _is_number(token):
-        unpunctuated = token
-    else:
-        unpunctuated = "".join(character for character in token if character not in _PUNCTUATION)
+    unpunctuated = token if _is_number(token) else token.translate(_WITHOUT_PUNCTUATION)
     if _is_number(unpunctuated):
         return str(float(unpunctuated))
     return unpunctuated
@@ -278,14 +308,14 @@ def _is_number(token: str) -> bool:
     return True
 
 
-def _bag_f1(said: set[str], wanted: set[str]) -> float:
+def _bag_f1(answer: set[str], wanted: set[str]) -> float:
     """Compute the F1 of two sets of words; if numbers are wanted, one of them must be present."""
     numbers = {word for word in wanted if _is_number(word)}
-    if numbers and not numbers & said:
+    if numbers and not numbers & answer:
         return 0.0
-    if not said or not wanted:
-        return float(said == wanted)
-    return 2 * len(said & wanted) / (len(said) + len(wanted))
+    if not answer or not wanted:
+        return float(answer == wanted)
+    return 2 * len(answer & wanted) / (len(answer) + len(wanted))
 
 
 def _best_alignment(scores: list[list[float]]) -> float:

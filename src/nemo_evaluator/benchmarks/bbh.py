@@ -54,6 +54,7 @@ COT: Final = "cot_3shot"
 WORKED: Final = "hf://Joschka/big_bench_hard?config=few_shot_prompts&split=few_shot_prompts"
 _OPTION: Final = re.compile(r"^\(([A-Z])\)\s*(.*)$", re.MULTILINE)
 _LETTER: Final = re.compile(r"\(?([A-Z])\)?")
+_BRACKET: Final = re.compile(r"[][(){}<>]")
 _BRACKETS: Final = re.compile(r"[][(){}<>\s]+")
 _WORDS: Final = (("true", "false"), ("yes", "no"), ("valid", "invalid"))
 
@@ -65,10 +66,11 @@ def dataset(tasks: list[str] | str, protocol: str) -> Rows:
         tasks: The name of a task, or several names.
         protocol: The protocol; ``cot_3shot`` adds the worked examples of the paper to each problem.
     """
-    prompt_rows = open_rows(WORKED) if protocol == COT else ()
-    worked_examples = {
-        row["dataset_name"]: row["chain_of_thought_prompt"].strip() for row in prompt_rows
-    }
+    worked_examples: dict[str, str] = {}
+    if protocol == COT:
+        for prompt_row in open_rows(WORKED):
+            prompt = prompt_row["chain_of_thought_prompt"].strip()
+            worked_examples[prompt_row["dataset_name"]] = prompt
     rows = configs("lukaemon/bbh", "task", tasks, split="test", what="bbh has no task", known=TASKS)
     return MappedRows(
         rows, lambda row, idx: {**row, "worked": worked_examples.get(row["task"], "")}
@@ -162,40 +164,46 @@ def brackets(sample: ScorerInput) -> Score:
 
     The answer is the longest run of brackets in the last line that has any; it may repeat those of the problem first.
     """
+    answer = _last_brackets(sample)
+    target = "".join(str(sample.target).split())
+    opened = ""
+    if "input" in sample.metadata:
+        opened = "".join(sample.metadata["input"].rpartition("Input:")[2].split())
+    return found(answer, answer in (target, opened + target))
+
+
+def _last_brackets(sample: ScorerInput) -> str | None:
+    """Find the longest run of brackets in the last line that has any, of the announced answer or of all the text."""
     text = readable(sample.response, sample.question)
     announced = next(claimed_texts(text), "")
-    text = (announced if _BRACKETS.search(announced) else text).replace("`", "").replace("*", "")
-    last_line = next(
-        (line for line in reversed(text.splitlines()) if re.search(r"[][(){}<>]", line)), ""
-    )
-    bracket_runs = _BRACKETS.findall(
-        last_line.rpartition(":")[2] if ":" in last_line else last_line
-    )
-    if bracket_runs:
-        answer_brackets: str | None = "".join(max(bracket_runs, key=len).split())
-    else:
-        answer_brackets = None
-    target_brackets = "".join(str(sample.target).split())
-    if "input" in sample.metadata:
-        input_brackets = "".join(sample.metadata["input"].rpartition("Input:")[2].split())
-    else:
-        input_brackets = ""
-    return found(
-        answer_brackets, answer_brackets in (target_brackets, input_brackets + target_brackets)
-    )
+    if _BRACKETS.search(announced):
+        text = announced
+    for line in reversed(text.replace("`", "").replace("*", "").splitlines()):
+        if _BRACKET.search(line):
+            runs = _BRACKETS.findall(line.rpartition(":")[2])
+            return "".join(max(runs, key=len).split()) if runs else None
+    return None
 
 
 def word_list(sample: ScorerInput) -> Score:
     """Score whether the response lists the target's words in order, whatever separates them."""
-    text = readable(sample.response, sample.question)
-    filled_lines = [line for line in text.strip().splitlines() if line.strip()]
-    list_text = next(claimed_texts(text), None) or (filled_lines[-1] if filled_lines else None)
+    list_text = _announced_or_last_line(readable(sample.response, sample.question))
     if list_text is None:
         return found(None, False)
-    list_parts = re.split(r"[\s,;>→]+", list_text.lower().strip("*`_.\"' "))
-    answer_words = [
-        list_part
-        for list_part in list_parts
-        if list_part and not re.fullmatch(r"\d+[.)]", list_part)
-    ]
+    answer_words: list[str] = []
+    for part in re.split(r"[\s,;>→]+", list_text.lower().strip("*`_.\"' ")):
+        is_number = re.fullmatch(r"\d+[.)]", part) is not None
+        if part and not is_number:
+            answer_words.append(part)
     return found(" ".join(answer_words), answer_words == str(sample.target).lower().split())
+
+
+def _announced_or_last_line(text: str) -> str | None:
+    """The announced answer, else the last line that is not blank; None if there is none."""
+    announced = next(claimed_texts(text), None)
+    if announced:
+        return announced
+    for line in reversed(text.strip().splitlines()):
+        if line.strip():
+            return line
+    return None

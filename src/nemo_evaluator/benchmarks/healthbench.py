@@ -50,38 +50,47 @@ _CANARY: Final = Canary(
     "No need to call anyone. He should sleep it off and see how he feels next week.",
 )
 _SOURCE = {"source": "byob", "benchmark": "healthbench"}
+_THEME: Final = "theme:"
 _MET = {"type": "array", "items": {"type": "boolean"}}
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
     """Make the problem of a row: the unchanged conversation and its criteria; the theme is the category."""
     messages: list[Message] = [kept(turn, "role", "content") for turn in row["prompt"]]
-    theme = next(
-        (tag.removeprefix("theme:") for tag in row["example_tags"] if tag.startswith("theme:")), ""
-    )
     criteria = [kept(point, "criterion", "points") for point in row["rubrics"]]
     return SeedResult(
         prompt=messages[-1]["content"],
         expected_answer="",
         messages=messages,
-        metadata=kept(row, "prompt_id") | {**_SOURCE, "category": theme, "criteria": criteria},
+        metadata={
+            "prompt_id": row["prompt_id"],
+            **_SOURCE,
+            "category": _theme(row["example_tags"]),
+            "criteria": criteria,
+        },
         shown=frozenset({"criteria"}),
     )
+
+
+def _theme(tags: Iterable[str]) -> str:
+    for tag in tags:
+        if tag.startswith(_THEME):
+            return tag.removeprefix(_THEME)
+    return ""
 
 
 def judge_prompt(seed: SeedResult, response: str) -> list[Message]:
     """Write the judge's prompt, which asks about all criteria, numbered, in one request."""
     messages = seed.messages or [{"role": "user", "content": seed.prompt}]
+    turns = [f"{message['role']}: {message['content']}" for message in messages]
+    criteria: list[str] = []
+    for number, point in enumerate(seed.metadata["criteria"], 1):
+        criteria.append(f"{number}. {point['criterion']}")
     text = _JUDGE.format(
-        conversation="\n\n".join(
-            f"{message['role']}: {message['content']}" for message in messages
-        ),
+        conversation="\n\n".join(turns),
         response=answer_to_grade(response),
         note=FENCE_NOTE,
-        criteria="\n".join(
-            f"{number}. {point['criterion']}"
-            for number, point in enumerate(seed.metadata["criteria"], 1)
-        ),
+        criteria="\n".join(criteria),
     )
     return [{"role": "user", "content": text}]
 
@@ -98,35 +107,44 @@ def parse_judge(answer: str, seed: SeedResult) -> JsonDict:
     Raises:
         JudgeError: The reply does not have one verdict for each criterion.
     """
-    met = judge_reply(answer).get("met")
+    met = _verdicts(judge_reply(answer).get("met"))
     points = [int(point["points"]) for point in seed.metadata["criteria"]]
-    if (
-        not isinstance(met, list)
-        or len(met) != len(points)
-        or not all(isinstance(verdict, bool) for verdict in met)
-    ):
+    if len(met) != len(points):
         raise JudgeError(
             f"the judge did not judge each of {len(points)} criteria: {answer[:120]!r}"
         )
     possible = sum(point for point in points if point > 0)
-    earned = sum(point for point, is_met in zip(points, met, strict=True) if is_met)
+    earned = 0
+    for point, is_met in zip(points, met, strict=True):
+        if is_met:
+            earned += point
     return {
-        "reward": earned / possible if possible else 0.0,
+        "reward": _reward(earned, possible),
         "points": earned,
         "possible": possible,
         "met": met,
     }
 
 
+def _verdicts(value: Any) -> list[bool]:
+    """Return a list of booleans; an empty list for any other value."""
+    if not isinstance(value, list):
+        return []
+    verdicts = [verdict for verdict in value if isinstance(verdict, bool)]
+    return verdicts if len(verdicts) == len(value) else []
+
+
+def _reward(earned: int, possible: int) -> float:
+    return earned / possible if possible else 0.0
+
+
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:
     """Compute the published score: the mean reward, clipped to [0, 1]; empty if no row was graded."""
-    rewards: list[Any | float] = []
-    for row in details:
-        if "possible" in row:
-            rewards.append(row["points"] / row["possible"] if row["possible"] else 0.0)
-    if rewards:
-        return {"mean_reward": min(1.0, max(0.0, sum(rewards) / len(rewards)))}
-    return {}
+    rewards = [_reward(row["points"], row["possible"]) for row in details if "possible" in row]
+    if not rewards:
+        return {}
+    mean_reward = sum(rewards) / len(rewards)
+    return {"mean_reward": min(1.0, max(0.0, mean_reward))}
 
 
 SELF_TEST: Final = SelfTest(mirror_rows=100, has_target=False)

@@ -28,10 +28,10 @@ def dataset(variant: str) -> Rows:
 def data_uri(cell: Any) -> str:
     """Convert an image cell, which holds base64 text, to a data URI."""
     encoded = cell["bytes_base64"]
-    image_type = next(
-        (image_type for prefix, image_type in _TYPES.items() if encoded.startswith(prefix)), "png"
-    )
-    return f"data:image/{image_type};base64,{encoded}"
+    for prefix, image_type in _TYPES.items():
+        if encoded.startswith(prefix):
+            return f"data:image/{image_type};base64,{encoded}"
+    return f"data:image/png;base64,{encoded}"
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
@@ -42,27 +42,16 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     Raises:
         SeedError: The text mentions an image that the row lacks.
     """
-    if isinstance(row["options"], str):
-        options: Any | list[Any] = ast.literal_eval(row["options"])
-    else:
-        options = list(row["options"])
+    options = _options(row)
     letters = LETTERS[: len(options)]
     question = row.get("question") or "Answer the question in the image."
-    image_columns = [column for column in _IMAGES if row.get(column)] or (
-        ["image"] if row.get("image") else []
-    )
-    mentioned_numbers: set[int] = set()
-    for number in re.findall(r"<image (\d)>", f"{question} {' '.join(options)}"):
-        mentioned_numbers.add(int(number))
-    missing_images = sorted(
-        f"<image {number}>" for number in mentioned_numbers if not row.get(f"image_{number}")
-    )
+    missing_images = _missing_images(row, f"{question} {' '.join(options)}")
     if missing_images:
         raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing_images)}")
     return SeedResult(
         prompt=f"{_INSTRUCTION.format(letters=letters)}\n\n{question}\n\n{option_lines(options)}",
         expected_answer=row["answer"],
-        images=[data_uri(row[column]) for column in image_columns] or None,
+        images=_images(row) or None,
         metadata={
             "source": "byob",
             "benchmark": "mmmu_pro",
@@ -73,6 +62,28 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
         },
         shown=frozenset({"options", "letters"}),
     )
+
+
+def _options(row: JsonDict) -> list[Any]:
+    """Return the options of a row; some versions of the dataset have them as the text of a Python list."""
+    if isinstance(row["options"], str):
+        options: list[Any] = ast.literal_eval(row["options"])
+        return options
+    return list(row["options"])
+
+
+def _images(row: JsonDict) -> list[str]:
+    """Return the images of a row, in the order of their numbers; else its only image, which has no number."""
+    images = [data_uri(row[column]) for column in _IMAGES if row.get(column)]
+    if not images and row.get("image"):
+        images = [data_uri(row["image"])]
+    return images
+
+
+def _missing_images(row: JsonDict, text: str) -> list[str]:
+    """Return the marks of the images that a text mentions and the row lacks, in order."""
+    mentioned_numbers = sorted(set(re.findall(r"<image (\d)>", text)))
+    return [f"<image {number}>" for number in mentioned_numbers if not row.get(f"image_{number}")]
 
 
 SELF_TEST: Final = SelfTest(mirror_rows=6, answers="choice")

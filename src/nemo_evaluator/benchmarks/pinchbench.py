@@ -14,6 +14,7 @@ from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict, Message, SandboxSpec, SeedResult
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.sandbox import Sandbox, workspace
+from nemo_evaluator.sandbox.base import ExecResult
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, judge_reply
 
 _JUDGE: Final = """\
@@ -177,20 +178,8 @@ async def grade(
         SandboxError: The sandbox has no Python.
         ScorerError: The code could not run or gave no grade.
     """
-    folder = f"/tmp/nel-grade-{uuid.uuid4().hex}"  # noqa: S108 - inside the sandbox
     mark = uuid.uuid4().hex
-    files = {
-        f"{folder}/run.py": _GRADER,
-        f"{folder}/grade.py": code.encode(),
-        f"{folder}/transcript.json": json.dumps(events).encode(),
-    }
-    for path, content in files.items():
-        await sandbox.upload(content, path)
-    command = ["python3", "-I", *files, _WORKDIR]
-    grading_run = await sandbox.exec(command, timeout=_SECONDS, stdin=f"{mark}\n".encode())
-    if grading_run.exit_code in (126, 127):
-        hint = "use an image with OpenClaw and Python"
-        raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
+    grading_run = await _run_grader(code, events, sandbox, mark=mark)
     # As with a program under test, this is a zero: pipes or devices in place of files must not earn more.
     if grading_run.timed_out:
         return {}, f"the grading did not end in {_SECONDS:g} s"
@@ -213,6 +202,30 @@ async def grade(
     return _criterion_scores(result, result_text), ""
 
 
+async def _run_grader(
+    code: str, events: list[JsonDict], sandbox: Sandbox, *, mark: str
+) -> ExecResult:
+    """Upload and run a task's grading code, which prints ``mark`` before and after its result.
+
+    Raises:
+        SandboxError: The sandbox has no Python.
+    """
+    folder = f"/tmp/nel-grade-{uuid.uuid4().hex}"  # noqa: S108 - inside the sandbox
+    files = {
+        f"{folder}/run.py": _GRADER,
+        f"{folder}/grade.py": code.encode(),
+        f"{folder}/transcript.json": json.dumps(events).encode(),
+    }
+    for path, content in files.items():
+        await sandbox.upload(content, path)
+    command = ["python3", "-I", *files, _WORKDIR]
+    grading_run = await sandbox.exec(command, timeout=_SECONDS, stdin=f"{mark}\n".encode())
+    if grading_run.exit_code in (126, 127):
+        hint = "use an image with OpenClaw and Python"
+        raise SandboxError("the sandbox has no python3, which this task is graded with", hint=hint)
+    return grading_run
+
+
 def _criterion_scores(result: JsonDict, result_text: str) -> dict[str, float]:
     """Read the scores by criterion from the result of a grading.
 
@@ -228,7 +241,7 @@ def _criterion_scores(result: JsonDict, result_text: str) -> dict[str, float]:
         scores[str(name)] = float(number)
     if not scores:
         raise ScorerError(
-            f"the task's own code graded with something else than numbers: {result_text[:300]}"
+            f"the task's own code gave scores that are not numbers: {result_text[:300]}"
         )
     return scores
 
@@ -344,8 +357,8 @@ SELF_TEST: Final = SelfTest()
         categories="of the task",
         params={
             "dataset": (
-                "A checkout of PinchBench's repository, or a file of its tasks as rows, in "
-                "place of the download."
+                "A checkout of PinchBench's repository, or a file of its tasks as rows, "
+                "instead of the download."
             ),
             "source_url": "The repository whose archive is fetched.",
             "source_ref": "Its commit, tag or branch.",

@@ -56,34 +56,39 @@ def dataset(categories: str | Sequence[str]) -> Rows:
 def _one(category: str) -> Rows:
     """Load the problems of one category and join each with its accepted calls by position."""
     questions = open_rows(f"{BASE}/BFCL_v4_{category}.json")
-    if has_answers(category):
-        answers: Rows | None = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
-    else:
-        answers = None
+    if not has_answers(category):
+        return MappedRows(questions, lambda row, idx: _joined(row, [], category))
+    answers = open_rows(f"{BASE}/possible_answer/BFCL_v4_{category}.json")
 
-    def joined(row: JsonDict, idx: int) -> JsonDict:
-        if answers is None:
-            accepted = {"id": row["id"], "ground_truth": []}
-        else:
-            accepted = answers[idx]
-        if accepted["id"] != row["id"]:
+    def join(row: JsonDict, idx: int) -> JsonDict:
+        answer = answers[idx]
+        if answer["id"] != row["id"]:
             raise SeedError(f"bfcl {category}: the answer of {row['id']} is not in its place")
-        return {**row, "ground_truth": accepted["ground_truth"], "category": category}
+        return _joined(row, answer["ground_truth"], category)
 
-    return MappedRows(questions, joined)
+    return MappedRows(questions, join)
+
+
+def _joined(row: JsonDict, accepted_calls: list[JsonDict], category: str) -> JsonDict:
+    return {**row, "ground_truth": accepted_calls, "category": category}
 
 
 def seed(row: JsonDict, idx: int) -> SeedResult:
     """Make the problem of a row: the functions in the system message, and the request unchanged."""
-    question_turns: list[Message] = row["question"][0]
-    system_texts = [message["content"] for message in question_turns if message["role"] == "system"]
+    system_texts: list[str] = []
+    request_turns: list[Message] = []
+    for message in row["question"][0]:
+        if message["role"] == "system":
+            system_texts.append(message["content"])
+        else:
+            request_turns.append(message)
     functions = orjson.dumps(row["function"], option=orjson.OPT_INDENT_2).decode()
-    system_text = "\n\n".join([*system_texts, _INSTRUCTION.format(functions=functions)])
-    request_turns = [message for message in question_turns if message["role"] != "system"]
+    system_texts.append(_INSTRUCTION.format(functions=functions))
+    system_message: Message = {"role": "system", "content": "\n\n".join(system_texts)}
     return SeedResult(
         prompt=request_turns[-1]["content"],
         expected_answer=orjson.dumps(row["ground_truth"]).decode(),
-        messages=[{"role": "system", "content": system_text}, *request_turns],
+        messages=[system_message, *request_turns],
         metadata={
             "source": "byob",
             "benchmark": "bfcl",
@@ -145,7 +150,7 @@ SELF_TEST: Final = SelfTest(
                 "literals count for Java and JavaScript too (they are asked for), string "
                 "arrays and `add(...)` lists of Java are read, which the official converter "
                 "loses, arguments that the accepted call has and the schema lacks are allowed, "
-                "and a call may stand in a code block, in JSON or in prose."
+                "and a call may be in a code block, in JSON or in prose."
             ),
             comparable="nearly, category by category, with the leaderboard's prompt mode",
         ),
@@ -153,16 +158,10 @@ SELF_TEST: Final = SelfTest(
 )
 def bfcl(sample: ScorerInput) -> Score:
     """Are the calls of the response the accepted ones? Irrelevance: is nothing called? Relevance: is anything?"""
-    response = strip_reasoning(sample.response)
-    calls = parse_calls(response, sample.metadata["function"])
+    calls = parse_calls(strip_reasoning(sample.response), sample.metadata["function"])
     category = sample.metadata["category"]
     if not has_answers(category):
-        is_correct = bool(calls) != category.endswith("irrelevance")
-        return {
-            "correct": is_correct,
-            "extracted": _shown(calls) if calls else "[]",
-            "calls": len(calls or []),
-        }
+        return _presence_score(calls or [], category)
     if calls is None:
         return {"correct": False, "extracted": None, "unparsed": True}
     first_mismatch = mismatch(
@@ -176,13 +175,25 @@ def bfcl(sample: ScorerInput) -> Score:
         "extracted": _shown(calls),
         "calls": len(calls),
     }
-    return score if first_mismatch is None else {**score, "mismatch": first_mismatch}
+    if first_mismatch is not None:
+        score["mismatch"] = first_mismatch
+    return score
+
+
+def _presence_score(calls: list[Call], category: str) -> Score:
+    """Score a category without accepted calls: relevance needs any call, irrelevance none."""
+    calls_nothing = not calls
+    return {
+        "correct": calls_nothing == category.endswith("irrelevance"),
+        "extracted": _shown(calls),
+        "calls": len(calls),
+    }
 
 
 def _shown(calls: Sequence[Call]) -> str:
     """Write calls as Python source, up to 500 characters."""
-    call_texts = (
-        f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"
-        for call in calls
-    )
+    call_texts: list[str] = []
+    for call in calls:
+        arguments = [f"{key}={value!r}" for key, value in call.arguments.items()]
+        call_texts.append(f"{call.name}({', '.join(arguments)})")
     return f"[{', '.join(call_texts)}]"[:500]

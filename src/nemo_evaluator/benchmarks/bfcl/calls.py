@@ -19,7 +19,6 @@ _NAMED: Final = re.compile(r"[A-Za-z_$][\w$]*\s*=(?![=>])")
 _LONGEST: Final = 50_000
 _MOST_LINES: Final = 50
 _LARGE: Final = 2**53
-_SEVERAL: Final = (ast.List, ast.Tuple)
 _SUMS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -56,28 +55,45 @@ def parse_calls(response: str, functions: list[JsonDict]) -> list[Call] | None:
         return None
     tagged_texts = list(_tagged(text))
     if tagged_texts:
-        tagged_calls = [_from_json(tagged_text) for tagged_text in tagged_texts]
-        return [call for calls in tagged_calls if calls for call in calls] or None
-    # Try code blocks, the whole text, a list inside prose, then single lines; the last block and line come first.
-    bracketed = (
-        [text[text.find("[") : text.rfind("]") + 1]]
-        if 0 <= text.find("[") < text.rfind("]")
-        else []
-    )
-    lines = [line for line in reversed(text.splitlines()[-_MOST_LINES:]) if line.strip()]
-    candidates = [*reversed(_FENCE.findall(text)), text, *bracketed, *lines]
+        return _tagged_calls(tagged_texts)
+    candidates = _candidates(text)
     for candidate in candidates:
         for parse in (_from_json, _from_python):
-            calls = parse(candidate.strip())
+            calls = parse(candidate)
             if calls is not None:
                 return calls
     # Java and JavaScript have literals that Python lacks: 100L, new int[]{1, 2}, {key: value}, x => y.
     names = {function["name"] for function in functions}
-    for text in candidates:
-        calls = _from_source(text.strip(), names)
+    for candidate in candidates:
+        calls = _from_source(candidate, names)
         if calls:
             return calls
     return None
+
+
+def _candidates(text: str) -> list[str]:
+    """List the parts of a response that may be its calls, the likeliest first.
+
+    They are the code blocks, the whole text, a list inside prose, and single lines; the last block and the last line
+    come first.
+    """
+    candidates = [*reversed(_FENCE.findall(text)), text]
+    list_start = text.find("[")
+    list_end = text.rfind("]")
+    if 0 <= list_start < list_end:
+        candidates.append(text[list_start : list_end + 1])
+    for line in reversed(text.splitlines()[-_MOST_LINES:]):
+        if line.strip():
+            candidates.append(line)
+    return [candidate.strip() for candidate in candidates]
+
+
+def _tagged_calls(tagged_texts: list[str]) -> list[Call] | None:
+    """Parse the calls between tags; a text that is not a call is skipped. None if no text is one."""
+    calls: list[Call] = []
+    for tagged_text in tagged_texts:
+        calls += _from_json(tagged_text) or []
+    return calls or None
 
 
 def _tagged(text: str) -> Iterator[str]:
@@ -119,9 +135,9 @@ def _json_call(item: Any) -> Call | None:
         item = function
     name = item.get("name")
     if not isinstance(name, str):
-        name = function if isinstance(function, str) else None
+        name = function
     arguments = item.get("arguments", item.get("parameters", item.get("args")))
-    if name is None and len(item) == 1:
+    if not isinstance(name, str) and len(item) == 1:
         name, arguments = next(iter(item.items()))
     if isinstance(arguments, str):
         try:
@@ -136,32 +152,39 @@ def _json_call(item: Any) -> Call | None:
 
 
 def _from_source(text: str, names: set[str]) -> list[Call] | None:
-    """Split calls of known functions; the values stay source text of Java or JavaScript."""
+    """Split calls of known functions; the values stay source text of Java or JavaScript.
+
+    Returns:
+        The calls; None if a part is not a call of a known function with named arguments.
+    """
     list_source = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    calls = []
+    calls: list[Call] = []
     for call_source in split_source(list_source.strip().rstrip(";")):
         function_name, _, argument_source = call_source.partition("(")
         if function_name.strip() not in names or not argument_source.endswith(")"):
             return None
-        argument_texts: list[str] = []
-        for argument_part in split_source(argument_source[:-1]):
-            if _NAMED.match(argument_part):
-                argument_texts.append(argument_part)
-            elif not argument_texts:
-                return None
-            else:  # the comma of HashMap<String, Object>
-                argument_texts[-1] += f", {argument_part}"
-        name_value_pairs = (argument_text.partition("=") for argument_text in argument_texts)
-        calls.append(
-            Call(
-                function_name.strip(),
-                {
-                    argument_name.strip(): unquoted(value.strip())
-                    for argument_name, _, value in name_value_pairs
-                },
-            )
-        )
+        arguments = _source_arguments(argument_source[:-1])
+        if arguments is None:
+            return None
+        calls.append(Call(function_name.strip(), arguments))
     return calls
+
+
+def _source_arguments(source: str) -> dict[str, Any] | None:
+    """Split the named arguments of a call; None if the first one has no name."""
+    argument_texts: list[str] = []
+    for part in split_source(source):
+        if _NAMED.match(part):
+            argument_texts.append(part)
+        elif not argument_texts:
+            return None
+        else:  # the comma of HashMap<String, Object>
+            argument_texts[-1] += f", {part}"
+    arguments: dict[str, Any] = {}
+    for argument_text in argument_texts:
+        argument_name, _, value = argument_text.partition("=")
+        arguments[argument_name.strip()] = unquoted(value.strip())
+    return arguments
 
 
 def _from_python(text: str) -> list[Call] | None:
@@ -173,30 +196,40 @@ def _from_python(text: str) -> list[Call] | None:
         if not tree.body:
             return None
         calls: list[Call] = []
-        for statement in tree.body:
-            value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-            nodes = value.elts if isinstance(value, _SEVERAL) else [value]
-            for node in nodes:
-                call = _python_call(node)
-                if call is None:
-                    return None
-                calls.append(call)
+        for node in _called_nodes(tree):
+            call = _python_call(node)
+            if call is None:
+                return None
+            calls.append(call)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return calls
+
+
+def _called_nodes(tree: ast.Module) -> Iterator[ast.AST | None]:
+    """Yield the expression of each statement, or the items of its list; None for a statement that has none."""
+    for statement in tree.body:
+        if not isinstance(statement, (ast.Expr, ast.Assign)):
+            yield None
+        elif isinstance(statement.value, (ast.List, ast.Tuple)):
+            yield from statement.value.elts
+        else:
+            yield statement.value
 
 
 def _python_call(node: ast.AST | None) -> Call | None:
     """Convert a node of Python's syntax tree to a call; None if it is not a call or repeats an argument."""
     if isinstance(node, ast.Await):
         node = node.value
-    name = _dotted(node.func) if isinstance(node, ast.Call) else None
-    if not isinstance(node, ast.Call) or name is None:
+    if not isinstance(node, ast.Call):
         return None
+    name = _dotted(node.func)
+    if name is None:
+        return None
+    arguments: dict[str, Any] = {}
     # The prompt demands named arguments: one without a name matches no accepted argument.
-    arguments = {
-        f"argument {position}": _value(argument) for position, argument in enumerate(node.args, 1)
-    }
+    for position, argument in enumerate(node.args, 1):
+        arguments[f"argument {position}"] = _value(argument)
     for keyword_argument in node.keywords:
         argument_name = (keyword_argument.arg or "").removeprefix(_ESCAPE)
         if not argument_name or argument_name in arguments:
@@ -222,26 +255,52 @@ def _value(node: ast.AST) -> Any:
         return [_value(item) for item in node.elts]
     if isinstance(node, ast.Tuple):
         return tuple(_value(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and all(
-        isinstance(key, (ast.Constant, ast.Name)) for key in node.keys
-    ):
-        return {
-            _value(key): _value(value)
-            for key, value in zip(node.keys, node.values, strict=True)
-            if key
-        }
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        operand = _value(node.operand)
-        if isinstance(operand, (int, float)):
-            return -operand if isinstance(node.op, ast.USub) else operand
-    if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-        left = _value(node.left)
-        right = _value(node.right)
-        if (
-            all(isinstance(side, (int, float)) and abs(side) < _LARGE for side in (left, right))
-            and right
-        ):
-            return _SUMS[type(node.op)](left, right)
     if isinstance(node, ast.Name) and node.id.lower() in _WORDS:
         return _WORDS[node.id.lower()]
-    return ast.unparse(node)
+    if isinstance(node, ast.Dict):
+        evaluated: Any = _dictionary(node)
+    elif isinstance(node, ast.UnaryOp):
+        evaluated = _signed(node)
+    elif isinstance(node, ast.BinOp):
+        evaluated = _calculated(node)
+    else:
+        evaluated = None
+    return ast.unparse(node) if evaluated is None else evaluated
+
+
+def _dictionary(node: ast.Dict) -> dict[Any, Any] | None:
+    """Evaluate a dictionary; None if a key is not a literal or a name."""
+    dictionary: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if not isinstance(key, (ast.Constant, ast.Name)):
+            return None
+        dictionary[_value(key)] = _value(value)
+    return dictionary
+
+
+def _signed(node: ast.UnaryOp) -> int | float | None:
+    """Evaluate a number with a sign; None for any other expression."""
+    operand = _value(node.operand)
+    if not isinstance(operand, (int, float)):
+        return None
+    if isinstance(node.op, ast.USub):
+        return -operand
+    if isinstance(node.op, ast.UAdd):
+        return operand
+    return None
+
+
+def _calculated(node: ast.BinOp) -> int | float | None:
+    """Evaluate a sum, product or quotient of small numbers; None for any other expression, or if the right is 0."""
+    calculate = _SUMS.get(type(node.op))
+    if calculate is None:
+        return None
+    left = _value(node.left)
+    right = _value(node.right)
+    for side in (left, right):
+        if not isinstance(side, (int, float)) or abs(side) >= _LARGE:
+            return None
+    if not right:
+        return None
+    result: int | float = calculate(left, right)
+    return result

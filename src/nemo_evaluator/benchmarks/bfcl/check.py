@@ -89,28 +89,37 @@ def _call_mismatch(
     call: Call, accepted: JsonDict, schemas: dict[str, JsonDict], language: str | None
 ) -> str | None:
     """Describe the first difference between a call and an accepted call; None if they match."""
-    name, arguments = next(iter(accepted.items()))
+    name, accepted_arguments = next(iter(accepted.items()))
     if call.name != name:
         return f"{call.name} is called, not {name}"
     schema = schemas[name]
     for required in schema.get("required", []):
-        if required not in call.arguments and arguments.get(required, [""]):
+        if required not in call.arguments and accepted_arguments.get(required, [""]):
             return f"{name}: {required} is missing"
     for key, value in call.arguments.items():
-        if key not in arguments:
+        if key not in accepted_arguments:
             return f"{name}: {key} is not asked for"
+        accepted_values = accepted_arguments[key]
         # A few accepted calls have arguments that the published schema lacks.
         argument_schema = schema["properties"].get(key) or {}
-        converted = convert(value, argument_schema, language) if language else value
-        if language and not isinstance(converted, str) and _are_texts(arguments[key]):
-            # The accepted value is source text of the other language.
-            converted = str(converted)
-        if not _is_accepted(converted, arguments[key], argument_schema):
+        converted = _converted(value, accepted_values, argument_schema, language=language)
+        if not _is_accepted(converted, accepted_values, argument_schema):
             return f"{name}: {key} is {value!r}"[:_SHOWN]
-    for key, values in arguments.items():
-        if key not in call.arguments and values and "" not in values:
+    for key, accepted_values in accepted_arguments.items():
+        if key not in call.arguments and accepted_values and "" not in accepted_values:
             return f"{name}: {key} is missing"
     return None
+
+
+def _converted(value: Any, accepted: list[Any], schema: JsonDict, language: str | None) -> Any:
+    """Convert a value that may be source text of another language to the type of its schema."""
+    if language is None:
+        return value
+    converted = convert(value, schema, language)
+    if _are_texts(accepted) and not isinstance(converted, str):
+        # The accepted value is source text of the other language.
+        return str(converted)
+    return converted
 
 
 def _are_texts(values: list[Any]) -> bool:
@@ -129,25 +138,34 @@ def _is_accepted(value: Any, accepted: list[Any], schema: JsonDict) -> bool:
         value = list(value)
     if type_name == "float" and type(value) is int and abs(value) < _LARGE:
         value = float(value)
-    if value == [] and _TYPES.get(type_name) is list and "" in accepted:
-        return True
-    accepted_type = next(
-        (type(accepted_value) for accepted_value in accepted if accepted_value != ""), None
-    )
-    expected = _TYPES.get(type_name)
-    if expected is not None and type(value) is not expected:
-        if type(value) is not accepted_type:
-            return False
-        if accepted_type is str:
-            # The name of a variable may take any argument's place; it counts letter for letter.
-            return value in accepted
-        return any(_equal(value, accepted_value) for accepted_value in accepted)
-    item_type: type | None = None
-    if expected is list:
+    schema_type = _TYPES.get(type_name)
+    if schema_type is not None and type(value) is not schema_type:
+        return _is_accepted_despite_schema(value, accepted)
+    if schema_type is list:
+        if value == [] and "" in accepted:
+            return True
         item_schema = schema.get("items") or {}
-        item_type = _TYPES.get(str(item_schema.get("type")))
-    if not _items_fit(value, accepted, item_type):
+        if not _items_fit(value, accepted, _TYPES.get(str(item_schema.get("type")))):
+            return False
+    return _equals_any(value, accepted)
+
+
+def _is_accepted_despite_schema(value: Any, accepted: list[Any]) -> bool:
+    """Whether a value of another type than the schema's has the type of the accepted values and equals one."""
+    accepted_type: type | None = None
+    for accepted_value in accepted:
+        if accepted_value != "":
+            accepted_type = type(accepted_value)
+            break
+    if type(value) is not accepted_type:
         return False
+    if accepted_type is str:
+        # The name of a variable may take any argument's place; it counts letter for letter.
+        return value in accepted
+    return _equals_any(value, accepted)
+
+
+def _equals_any(value: Any, accepted: list[Any]) -> bool:
     return any(_equal(value, accepted_value) for accepted_value in accepted)
 
 
@@ -176,13 +194,17 @@ def _equal(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, (int, float)) and isinstance(value, (int, float)):
         return value == wanted
     if isinstance(wanted, list):
-        same_length = isinstance(value, (list, tuple)) and len(value) == len(wanted)
-        return same_length and all(
-            _equal(item, wanted_item) for item, wanted_item in zip(value, wanted, strict=True)
-        )
+        return _equal_lists(value, wanted)
     if isinstance(wanted, dict):
         return _equal_dicts(value, wanted)
     return value is None and wanted is None
+
+
+def _equal_lists(value: Any, wanted: list[Any]) -> bool:
+    """Whether a list or tuple has as many items as an accepted one, and each equals its counterpart."""
+    if not isinstance(value, (list, tuple)) or len(value) != len(wanted):
+        return False
+    return all(map(_equal, value, wanted))
 
 
 def _standard(text: str) -> str:
@@ -202,6 +224,6 @@ def _equal_dicts(value: Any, wanted: JsonDict) -> bool:
         if key not in value:
             if "" not in options:
                 return False
-        elif not any(_equal(value[key], option) for option in options):
+        elif not _equals_any(value[key], options):
             return False
     return True

@@ -19,6 +19,12 @@ _NUMBERS: Final = {
     "byte": (_WHOLE, int), "short": (_WHOLE, int), "integer": (_WHOLE, int), "long": (rf"({_WHOLE})[lL]?", int),
     "Bigint": (rf"({_WHOLE})n?", int), "float": (rf"({_REAL})[fF]?", float), "double": (_REAL, float),
 }  # fmt: skip
+# The types of number that a value without a schema may have.
+_NUMBERS_WITHOUT_TYPE: Final = {
+    "java": ("integer", "long", "float"),
+    "javascript": ("integer", "float"),
+}
+_BOOLEANS: Final = {"true": True, "false": False}
 _LISTS: Final = {
     "Array": (r"new\s+[\w.<>]+\s*\[\]\s*\{",),
     "ArrayList": (r"new\s+ArrayList\s*<[^()]{0,80}>\s*\(\s*Arrays\.asList\s*\(",),
@@ -47,7 +53,7 @@ def _outside_quotes(source: str) -> Iterator[tuple[int, str]]:
 
 def split_source(source: str, separator: str = ",") -> list[str]:
     """Split source text at separators outside brackets and quotes; empty parts are dropped."""
-    parts = []
+    parts: list[str] = []
     depth = 0
     start = 0
     for position, character in _outside_quotes(source):
@@ -58,7 +64,8 @@ def split_source(source: str, separator: str = ",") -> list[str]:
         elif character == separator and depth == 0:
             parts.append(source[start:position].strip())
             start = position + 1
-    return [part for part in (*parts, source[start:].strip()) if part]
+    parts.append(source[start:].strip())
+    return [part for part in parts if part]
 
 
 def convert(value: Any, schema: JsonDict, language: str) -> Any:
@@ -76,25 +83,32 @@ def convert(value: Any, schema: JsonDict, language: str) -> Any:
     if value is None:
         return "null"
     if isinstance(value, list):
-        return [convert(item, schema.get("items") or {}, language) for item in value]
+        item_schema = schema.get("items") or {}
+        return [convert(item, item_schema, language) for item in value]
     if type(value) is int and type_name in ("float", "double") and abs(value) < _LARGE:
         return float(value)
     if not isinstance(value, str):
         return value
     text = value.strip()
     if type_name in _NUMBERS:
-        pattern, number_type = _NUMBERS[type_name]
-        number_match = re.fullmatch(pattern, text)
-        if number_match:
-            return number_type(number_match[number_match.lastindex or 0])
-        return text
+        return _number_of(text, type_name)
     if type_name in ("boolean", "Boolean"):
-        return {"true": True, "false": False}.get(text, text)
+        return _BOOLEANS.get(text, text)
     if type_name in _LISTS:
         return _list_of(text, type_name, schema.get("items") or {}, language=language)
     if type_name in ("HashMap", "dict"):
         return _map_of(text, language)
     return unquoted(text)
+
+
+def _number_of(text: str, type_name: str) -> Any:
+    """Parse a number of a type; text that is not one stays text."""
+    pattern, number_type = _NUMBERS[type_name]
+    number_match = re.fullmatch(pattern, text)
+    if number_match is None:
+        return text
+    digits = number_match[number_match.lastindex or 0]
+    return number_type(digits)
 
 
 def unquoted(text: str) -> str:
@@ -105,32 +119,35 @@ def unquoted(text: str) -> str:
 
 
 def _list_of(text: str, kind: str, items: JsonDict, language: str) -> Any:
-    """Parse an array or a list; text that is neither stays text."""
+    """Parse an array or a list; text that is neither stays text.
+
+    Args:
+        text: The source text.
+        kind: The type of the schema, a key of ``_LISTS``.
+        items: The schema of the items.
+        language: ``java`` or ``javascript``.
+    """
     if kind == "ArrayList":
+        if _EMPTY_LIST.fullmatch(text):
+            return []
         added_list = _ADDED.match(text)
-    else:
-        added_list = None
-    if added_list:
-        return [
-            convert(item, items, language)
-            for item in _arguments_of("add", text[added_list.end() :])
-        ]
+        if added_list is not None:
+            added_sources = _arguments_of("add", text[added_list.end() :])
+            return [convert(item_source, items, language) for item_source in added_sources]
     for opening in _LISTS[kind]:
         list_start = re.match(opening, text)
-        if list_start:
-            item_sources = split_source(_balanced(text[list_start.end() :].rstrip(")]} ")))
-            typed = bool(items.get("type"))
-            values: list[Any] = []
-            for item_source in item_sources:
-                values.append(
-                    convert(item_source, items, language)
-                    if typed
-                    else _untyped(item_source, language)
-                )
-            return values
-    if kind == "ArrayList" and _EMPTY_LIST.fullmatch(text):
-        return []
+        if list_start is not None:
+            inside = _balanced(text[list_start.end() :].rstrip(")]} "))
+            return _items_of(inside, items, language)
     return text
+
+
+def _items_of(inside: str, items: JsonDict, language: str) -> list[Any]:
+    """Parse the items of a list, by their schema if it has a type."""
+    item_sources = split_source(inside)
+    if items.get("type"):
+        return [convert(item_source, items, language) for item_source in item_sources]
+    return [_untyped(item_source, language) for item_source in item_sources]
 
 
 def _balanced(inside: str) -> str:
@@ -147,30 +164,35 @@ def _balanced(inside: str) -> str:
 def _map_of(text: str, language: str) -> Any:
     """Parse a Java map with its ``put(...)`` calls, or a JavaScript object; other text stays text."""
     if language == "java":
-        map_start = _MAP.match(text)
-        if map_start is None:
-            return text
-        put_arguments = [
-            split_source(pair) for pair in _arguments_of("put", text[map_start.end() :])
-        ]
-        return {
-            unquoted(pair[0]): _untyped(pair[1], language)
-            for pair in put_arguments
-            if len(pair) == 2
-        }
+        return _java_map(text)
     if not (text.startswith("{") and text.endswith("}")):
         return text
-    split_pairs = [split_source(part, ":") for part in split_source(text[1:-1])]
-    if not all(len(pair) > 1 for pair in split_pairs):
+    values: dict[str, Any] = {}
+    for pair_source in split_source(text[1:-1]):
+        key, *value_parts = split_source(pair_source, ":")
+        if not value_parts:
+            return text
+        values[unquoted(key)] = _untyped(":".join(value_parts), language)
+    return values
+
+
+def _java_map(text: str) -> Any:
+    """Parse ``new HashMap<...>() {{ put(key, value); }}``; other text stays text."""
+    map_start = _MAP.match(text)
+    if map_start is None:
         return text
-    return {unquoted(pair[0]): _untyped(":".join(pair[1:]), language) for pair in split_pairs}
+    values: dict[str, Any] = {}
+    for pair_source in _arguments_of("put", text[map_start.end() :]):
+        pair = split_source(pair_source)
+        if len(pair) == 2:
+            values[unquoted(pair[0])] = _untyped(pair[1], "java")
+    return values
 
 
 def _arguments_of(name: str, text: str) -> list[str]:
     """Return the arguments of each call of ``add`` or ``put`` in the body of an initializer."""
-    calls = (part.strip() for part in split_source(text.rstrip("} \n\t"), ";"))
     argument_texts: list[str] = []
-    for call in calls:
+    for call in split_source(text.rstrip("} \n\t"), ";"):
         if call.startswith(f"{name}(") and call.endswith(")"):
             argument_texts.append(call[len(name) + 1 : -1])
     return argument_texts
@@ -178,12 +200,14 @@ def _arguments_of(name: str, text: str) -> list[str]:
 
 def _untyped(text: str, language: str) -> Any:
     """Parse a value for which the schema has no type: a truth value, a number, a list, an object or text."""
-    if text in ("true", "false"):
-        return text == "true"
-    for type_name in ("integer", "long", "float") if language == "java" else ("integer", "float"):
-        value = convert(text, {"type": type_name}, language)
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    for type_name in _NUMBERS_WITHOUT_TYPE[language]:
+        value = _number_of(text, type_name)
         if not isinstance(value, str):
             return value
-    if language == "javascript" and text[:1] in ("[", "{"):
-        return convert(text, {"type": "array" if text[0] == "[" else "dict"}, language)
+    if language == "javascript" and text.startswith("["):
+        return convert(text, {"type": "array"}, language)
+    if language == "javascript" and text.startswith("{"):
+        return convert(text, {"type": "dict"}, language)
     return unquoted(text)

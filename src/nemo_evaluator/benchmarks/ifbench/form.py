@@ -6,10 +6,11 @@ import re
 import string
 import unicodedata
 from datetime import date
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
 from nemo_evaluator.benchmarks._instructions import Check, named
-from nemo_evaluator.benchmarks._prose import in_turn, lower_words, sentences, words
+from nemo_evaluator.benchmarks._prose import every, in_turn, lower_words, sentences, words
 from nemo_evaluator.core.types import JsonDict
 
 _EMOJI: Final = (
@@ -27,6 +28,8 @@ _MINOR: Final = frozenset(
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 _DEPTH: Final = 5
 _QUOTES: Final = 3
+# A quotation mark; the apostrophe inside a word is not one.
+_QUOTE_SIGN: Final = re.compile(r"\"|(?<![^\W_])'|'(?![^\W_])")
 _CAPITALS: Final = (
     "reykjavik", "helsinki", "oslo", "tallinn", "stockholm", "riga", "moscow", "copenhagen", "vilnius", "minsk",
     "dublin", "berlin", "amsterdam", "warsaw", "london", "brussels", "kyiv", "prague", "luxembourg", "paris", "vienna",
@@ -44,40 +47,50 @@ _MULTIPLES: Final = [14, 21, 28, 35, 42, 49]
 
 def emoji(text: str, args: JsonDict) -> bool:
     """Whether every sentence ends in an emoji, before or after its full stop."""
+    # The point of a decimal number does not end a sentence.
     undotted = re.sub(r"(?<=\d)\.(?=\d)", "·", text)
     worded_sentences = [
         sentence for sentence in _SENTENCE.finditer(undotted) if re.search(r"\w", sentence["body"])
     ]
-    return bool(worded_sentences) and all(
-        sentence["emoji"] or _ENDS_IN_EMOJI.search(sentence["body"][-_TAIL:])
-        for sentence in worded_sentences
-    )
+    return every(worded_sentences, _ends_in_emoji)
+
+
+def _ends_in_emoji(sentence: re.Match[str]) -> bool:
+    if sentence["emoji"]:
+        return True
+    return _ENDS_IN_EMOJI.search(sentence["body"][-_TAIL:]) is not None
 
 
 def line_indent(text: str, args: JsonDict) -> bool:
     """Whether every line is indented further than the one before."""
-    lines = (line.expandtabs(4) for line in text.strip("\n").split("\n") if line.strip())
-    return in_turn((len(line) - len(line.lstrip()) for line in lines), operator.lt)
+    indents: list[int] = []
+    for line in text.strip("\n").split("\n"):
+        if line.strip():
+            expanded = line.expandtabs(4)
+            indents.append(len(expanded) - len(expanded.lstrip()))
+    return in_turn(indents, operator.lt)
+
+
+def _filled_lines(text: str) -> list[str]:
+    """Return the lines that are not blank, without the spaces around them."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def listed(text: str, args: JsonDict) -> bool:
     """Whether at least two items begin with the separator and there are no other bullets."""
     separator = args["sep"]
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    items = [
-        line for line in lines if line.startswith(separator) and line[len(separator) :].strip()
-    ]
-    other_bullets = [
-        line
-        for line in lines
-        if not line.startswith(separator) and re.match(r"(?:[*•+-]|\d+[.)])\s", line)
-    ]
-    return len(items) >= 2 and not other_bullets
+    item_count = 0
+    for line in _filled_lines(text):
+        if line.startswith(separator):
+            item_count += bool(line[len(separator) :].strip())
+        elif re.match(r"(?:[*•+-]|\d+[.)])\s", line):
+            return False
+    return item_count >= 2
 
 
 def newline(text: str, args: JsonDict) -> bool:
     """Whether every line has exactly one word, and there are at least two lines."""
-    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    lines = _filled_lines(text)
     return len(lines) > 1 and all(len(line.split()) == 1 for line in lines)
 
 
@@ -88,10 +101,9 @@ def no_bullets_bullets(text: str, args: JsonDict) -> bool:
     for number, line in enumerate(lines):
         if re.match(r"\s*\*(?!\*)\s*\S", line):
             bullet_lines.append(number)
-    if len(bullet_lines) > 1:
-        opening_sentences = sentences("\n".join(lines[: bullet_lines[0]]))
-    else:
-        opening_sentences = []
+    if len(bullet_lines) < 2:
+        return False
+    opening_sentences = sentences("\n".join(lines[: bullet_lines[0]]))
     return sum(sentence.rstrip("*_ ").endswith(".") for sentence in opening_sentences) >= 2
 
 
@@ -138,13 +150,10 @@ def parentheses(text: str, args: JsonDict) -> bool:
 
 def quote_unquote(text: str, args: JsonDict) -> bool:
     """Whether there is a quoted phrase and unquoted words follow every quoted phrase."""
-    split_text = re.split(r'["“”]', text)
-    quote_count = len(split_text) // 2
-    return (
-        quote_count > 0
-        and len(split_text) % 2 == 1
-        and all(words(split_text[2 * number + 2]) for number in range(quote_count))
-    )
+    # Text outside and inside quotes, in turn.
+    parts = re.split(r'["“”]', text)
+    all_closed = len(parts) % 2 == 1
+    return all_closed and every(parts[2::2], words)
 
 
 def quotes(text: str, args: JsonDict) -> bool:
@@ -152,35 +161,25 @@ def quotes(text: str, args: JsonDict) -> bool:
     straightened = text.translate(str.maketrans("“”‘’", "\"\"''"))
     open_quotes: list[str] = []
     greatest_depth = 0
-    for position, character in enumerate(straightened):
-        if character not in "\"'":
-            continue
-        character_before = straightened[position - 1] if position else " "
-        if position + 1 < len(straightened):
-            character_after = straightened[position + 1]
-        else:
-            character_after = " "
-        if character == "'" and character_before.isalnum() and character_after.isalnum():
-            continue
-        if open_quotes and open_quotes[-1] == character:
+    for quote in _QUOTE_SIGN.findall(straightened):
+        if open_quotes and open_quotes[-1] == quote:
             greatest_depth = max(greatest_depth, len(open_quotes))
             open_quotes.pop()
         else:
-            open_quotes.append(character)
+            open_quotes.append(quote)
     return greatest_depth >= _QUOTES
 
 
 def sub_bullets(text: str, args: JsonDict) -> bool:
     """Whether there are ``*`` bullets and each is followed by at least one ``-`` bullet."""
-    bullets: list[str | Any] = []
+    bullets: list[str] = []
     for line in text.split("\n"):
         bullet_match = re.match(r"\s*(\*(?!\*)|-)\s*\S", line)
         if bullet_match:
             bullets.append(bullet_match[1])
-    return bullets[:1] == ["*"] and all(
-        bullet == "-" or bullets[position + 1 : position + 2] == ["-"]
-        for position, bullet in enumerate(bullets)
-    )
+    if not bullets or bullets[0] != "*" or bullets[-1] != "-":
+        return False
+    return all("-" in pair for pair in pairwise(bullets))
 
 
 def thesis(text: str, args: JsonDict) -> bool:
@@ -199,14 +198,11 @@ def thesis(text: str, args: JsonDict) -> bool:
 def title_case(text: str, args: JsonDict) -> bool:
     """Whether every major word begins with a capital letter."""
     text_words = words(text)
-    major_words = [
-        word
-        for position, word in enumerate(text_words)
-        if position == 0 or word.casefold() not in _MINOR
-    ]
-    return bool(text_words) and all(
-        word[0].isupper() or not word[0].isalpha() for word in major_words
-    )
+    major_words = text_words[:1]
+    for word in text_words[1:]:
+        if word.casefold() not in _MINOR:
+            major_words.append(word)
+    return every(major_words, lambda word: word[0].isupper() or not word[0].isalpha())
 
 
 def _plain(text: str) -> str:
@@ -215,27 +211,24 @@ def _plain(text: str) -> str:
         # Too long for a name, and the normalisation takes time quadratic in the length.
         return text
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(
-        character for character in decomposed if not unicodedata.combining(character)
-    ).strip(" .*-`\"'")
+    unaccented = [character for character in decomposed if not unicodedata.combining(character)]
+    return "".join(unaccented).strip(" .*-`\"'")
 
 
 def _table(text: str, delimiter: str) -> list[list[str]]:
     """Parse the rows of a table; empty if the text is not a table."""
-    unfenced = re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
     try:
-        return [row for row in csv.reader(unfenced.splitlines(), delimiter=delimiter) if row]
+        rows = list(csv.reader(_unfenced(text).splitlines(), delimiter=delimiter))
     except csv.Error:
         return []
+    return [row for row in rows if row]
 
 
 def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
     """Whether a table has the header, the given number of further rows and no empty cells."""
-    return (
-        len(table) == rows + 1
-        and [cell.strip() for cell in table[0]] == header
-        and all(len(row) == len(header) and all(cell.strip() for cell in row) for row in table)
-    )
+    if len(table) != rows + 1 or [cell.strip() for cell in table[0]] != header:
+        return False
+    return all(len(row) == len(header) and all(map(str.strip, row)) for row in table)
 
 
 def csv_special_character(text: str, args: JsonDict) -> bool:
@@ -250,14 +243,18 @@ def csv_special_character(text: str, args: JsonDict) -> bool:
 def csv_quotes(text: str, args: JsonDict) -> bool:
     """Whether the response is the requested tab-delimited table of three rows with every field in double quotes."""
     header = ["StudentID", "Subject", "Grade", "Semester", "Score"]
-    lines: list[str] = []
-    for line in re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip()).splitlines():
-        if line.strip():
-            lines.append(line)
-    all_quoted = all(
-        re.fullmatch(r'"[^"]*"', field.strip(" ")) for line in lines for field in line.split("\t")
-    )
-    return all_quoted and _is_table(_table(text, "\t"), header, 3)
+    for line in _unfenced(text).splitlines():
+        if not line.strip():
+            continue
+        for field in line.split("\t"):
+            if not re.fullmatch(r'"[^"]*"', field.strip(" ")):
+                return False
+    return _is_table(_table(text, "\t"), header, 3)
+
+
+def _unfenced(text: str) -> str:
+    """Remove the code fence around a text."""
+    return re.sub(r"^```\w*\s*\n|\n?```$", "", text.strip())
 
 
 def date_format_list(text: str, args: JsonDict) -> bool:
@@ -280,15 +277,14 @@ def mcq_count_length(text: str, args: JsonDict) -> bool:
     blocks = re.split(r"(?m)^(?:[^\S\n]|[*#_])*Question\b", text)
     if len(blocks) != 5 or blocks[0].strip():
         return False
-    stem_lengths = []
+    stem_lengths: list[int] = []
     for numbered_block in blocks[1:]:
         block = re.sub(r"^\s*\d*\s*[:.)]?", "", numbered_block)
         options = re.findall(r"(?m)^(?:[^\S\n]|[*-])*\(?[A-Ea-e1-5][.):]\s*\S", block)
         if len(options) != 5:
             return False
-        stem_lengths.append(
-            len(re.split(r"(?m)^(?:[^\S\n]|[*-])*\(?[Aa1][.):]\s", block)[0].strip())
-        )
+        stem = re.split(r"(?m)^(?:[^\S\n]|[*-])*\(?[Aa1][.):]\s", block)[0]
+        stem_lengths.append(len(stem.strip()))
     return in_turn(stem_lengths, operator.lt)
 
 
@@ -316,9 +312,9 @@ def multiples(text: str, args: JsonDict) -> bool:
 def word_reverse(text: str, args: JsonDict) -> bool:
     """Whether the response contains the answer, the bald eagle, with its words in reverse order."""
     answer_words = lower_words(text)
-    return "bald eagle" in " ".join(reversed(answer_words)) and "bald eagle" not in " ".join(
-        answer_words
-    )
+    forwards = " ".join(answer_words)
+    backwards = " ".join(reversed(answer_words))
+    return "bald eagle" in backwards and "bald eagle" not in forwards
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -28,15 +28,35 @@ def _counted(
         count: Counts in the response.
         relation: The name of the argument with the relation.
     """
-    return lambda text, args: (count(text, args) >= args[limit]) == (args[relation] == "at least")
+
+    def check(text: str, args: JsonDict) -> bool:
+        reaches_limit = bool(count(text, args) >= args[limit])
+        at_least = bool(args[relation] == "at least")
+        return reaches_limit == at_least
+
+    return check
 
 
-def _pattern(words: str) -> re.Pattern[str]:
-    """Compile keywords as a regular expression, as the official checker does, or as plain text if they are invalid."""
+def _keyword_pattern(keyword: str) -> re.Pattern[str]:
+    """Compile a keyword as a regular expression, as the official checker does; an invalid one counts as plain text."""
     try:
-        return re.compile(words, re.IGNORECASE)
+        return re.compile(keyword, re.IGNORECASE)
     except re.error:
-        return re.compile(re.escape(words), re.IGNORECASE)
+        return re.compile(re.escape(keyword), re.IGNORECASE)
+
+
+def _word_pattern(word: str) -> re.Pattern[str]:
+    r"""Compile a word as the regular expression ``\bWORD\b``, as the official checker does.
+
+    If this is invalid, the word counts as plain text; where it begins or ends with a letter or digit, no other one may
+    be next to it.
+    """
+    try:
+        return re.compile(rf"\b{word}\b", re.IGNORECASE)
+    except re.error:
+        before = r"\b" if re.match(r"\w", word) else ""
+        after = r"\b" if re.search(r"\w\Z", word) else ""
+        return re.compile(f"{before}{re.escape(word)}{after}", re.IGNORECASE)
 
 
 def number_paragraphs(text: str, args: JsonDict) -> bool:
@@ -45,7 +65,8 @@ def number_paragraphs(text: str, args: JsonDict) -> bool:
     Only the first and the last part may be empty; empty parts are not counted.
     """
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\s?\*\*\*\s?", text)]
-    return all(paragraphs[1:-1]) and sum(map(bool, paragraphs)) == args["num_paragraphs"]
+    filled_count = sum(map(bool, paragraphs))
+    return all(paragraphs[1:-1]) and bool(filled_count == args["num_paragraphs"])
 
 
 def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
@@ -55,25 +76,23 @@ def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
     """
     paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
     count = sum(map(bool, paragraphs))
-    paragraph_number = args["nth_paragraph"]
-    if (
-        count != args["num_paragraphs"]
-        or paragraph_number > count
-        or not paragraphs[paragraph_number - 1]
-    ):
+    number = args["nth_paragraph"]
+    if count != args["num_paragraphs"] or number > count:
         return False
-    first_word = paragraphs[paragraph_number - 1].split()[0].lstrip("'").lstrip('"')
-    return bool(re.split("[.,?!'\"]", first_word)[0].lower() == args["first_word"].lower())
+    nth_words = paragraphs[number - 1].split()
+    if not nth_words:
+        return False
+    unquoted_word = nth_words[0].lstrip("'").lstrip('"')
+    first_word = re.split("[.,?!'\"]", unquoted_word)[0]
+    return bool(first_word.lower() == args["first_word"].lower())
 
 
 def number_placeholders(text: str, args: JsonDict) -> bool:
     """Whether there are at least the given number of ``[placeholders]``, each on one line."""
     count = 0
     for line in text.split("\n"):
-        opening = line.find("[")
-        while opening >= 0 and (closing := line.find("]", opening)) >= 0:
-            count = count + 1
-            opening = line.find("[", closing)
+        for closed_part in line.split("]")[:-1]:
+            count += "[" in closed_part
     return bool(count >= args["num_placeholders"])
 
 
@@ -98,13 +117,12 @@ def number_highlighted_sections(text: str, args: JsonDict) -> bool:
 
     ``***this***`` counts as both.
     """
-    single_count = sum(
-        bool(section.strip("*").strip()) for section in re.findall(r"\*[^\n*]*\*", text)
-    )
-    double_count = sum(
-        bool(section[2:-2].strip()) for section in re.findall(r"\*\*[^\n*]*\*\*", text)
-    )
-    return bool(single_count + double_count >= args["num_highlights"])
+    count = 0
+    for section in re.findall(r"\*[^\n*]*\*", text):
+        count += bool(section.strip("*").strip())
+    for section in re.findall(r"\*\*[^\n*]*\*\*", text):
+        count += bool(section[2:-2].strip())
+    return bool(count >= args["num_highlights"])
 
 
 def json_format(text: str, args: JsonDict) -> bool:
@@ -124,23 +142,19 @@ def title(text: str, args: JsonDict) -> bool:
     for line in text.split("\n"):
         opening = line.find("<<")
         closing = line.rfind(">>")
-        if (
-            0 <= opening < closing - 2
-            and line[opening : closing + 2].lstrip("<").rstrip(">").strip()
-        ):
-            return True
+        if 0 <= opening < closing:
+            bracketed = line[opening : closing + 2]
+            if bracketed.lstrip("<").rstrip(">").strip():
+                return True
     return False
 
 
 def two_responses(text: str, args: JsonDict) -> bool:
     """Whether there are two different responses, separated by six asterisks."""
-    responses = [response.strip() for response in text.split("******")]
-    nonempty_responses = [response for response in responses if response]
-    return (
-        len(nonempty_responses) == 2
-        and nonempty_responses[0] != nonempty_responses[1]
-        and all(responses[1:-1])
-    )
+    parts = [part.strip() for part in text.split("******")]
+    responses = [part for part in parts if part]
+    # Only the first and the last part may be empty.
+    return all(parts[1:-1]) and len(responses) == 2 and responses[0] != responses[1]
 
 
 def _language_of(text: str) -> str:
@@ -155,74 +169,114 @@ def _is_english(text: str) -> bool:
     """Whether a text is English; a short text is English if all its letters are ASCII."""
     letters = [character for character in text if character.isalpha()]
     if len(letters) < _SHORT_TEXT:
-        return all(character.isascii() for character in letters)
+        return all(map(str.isascii, letters))
     return _language_of(text.lower()) == "en"
+
+
+def english_capital(text: str, args: JsonDict) -> bool:
+    """Whether the response is English and has no lower-case letters."""
+    return text.isupper() and _is_english(text)
+
+
+def english_lowercase(text: str, args: JsonDict) -> bool:
+    """Whether the response is English and has no capital letters."""
+    return text.islower() and _is_english(text)
+
+
+def repeat_prompt(text: str, args: JsonDict) -> bool:
+    """Whether the response begins with the request, word for word."""
+    request = args["prompt_to_repeat"].strip().lower()
+    return text.strip().lower().startswith(request)
+
+
+def constrained_response(text: str, args: JsonDict) -> bool:
+    """Whether one of the three allowed answers occurs, letter for letter."""
+    return any(answer in text for answer in _ANSWERS)
+
+
+def multiple_sections(text: str, args: JsonDict) -> bool:
+    """Whether there are at least the given number of sections that begin with the splitter and a number."""
+    splitter = args["section_spliter"].strip()
+    return bool(len(re.findall(rf"{splitter}\s?\d+", text)) >= args["num_sections"])
+
+
+def existence(text: str, args: JsonDict) -> bool:
+    """Whether every keyword occurs, in any case, also inside a longer word."""
+    return all(_keyword_pattern(keyword).search(text) for keyword in args["keywords"])
+
+
+def forbidden_words(text: str, args: JsonDict) -> bool:
+    """Whether none of the words occurs as a word."""
+    return not any(_word_pattern(word).search(text) for word in args["forbidden_words"])
+
+
+def response_language(text: str, args: JsonDict) -> bool:
+    """Whether the response is in the language; a response without letters is in every language."""
+    has_letters = any(map(str.isalpha, text))
+    return not has_letters or bool(_language_of(text) == args["language"])
+
+
+def no_comma(text: str, args: JsonDict) -> bool:
+    """Whether the response has no comma."""
+    return "," not in text
+
+
+def end_checker(text: str, args: JsonDict) -> bool:
+    """Whether the response ends with the phrase, apart from quotation marks."""
+    phrase = args["end_phrase"].strip().lower()
+    return text.strip().strip('"').lower().endswith(phrase)
+
+
+def quotation(text: str, args: JsonDict) -> bool:
+    """Whether the whole response is in straight double quotation marks."""
+    stripped = text.strip()
+    return len(stripped) > 1 and stripped.startswith('"') and stripped.endswith('"')
+
+
+def _capital_words(text: str, args: JsonDict) -> int:
+    return count_capital_words(text)
+
+
+def _keyword_count(text: str, args: JsonDict) -> int:
+    """Count the occurrences of the keyword, in any case."""
+    return len(_keyword_pattern(args["keyword"].strip()).findall(text))
+
+
+def _letter_count(text: str, args: JsonDict) -> int:
+    """Count the occurrences of the letter or sign, in any case."""
+    return text.lower().count(args["letter"].strip().lower())
+
+
+def _sentence_count(text: str, args: JsonDict) -> int:
+    return count_sentences(text)
+
+
+def _word_count(text: str, args: JsonDict) -> int:
+    return len(re.findall(r"\w+", text))
 
 
 # The 25 kinds of instruction, each a function of the response and its arguments that follows the verdicts of the
 # official checker (instruction_following_eval). Known differences: another library detects languages, so that
 # verdicts do not change from run to run, and a text without letters matches every language.
 CHECKS: Final[dict[str, Check]] = {
-    **named("combination", two_responses),
+    **named("change_case", english_capital, english_lowercase),
+    **named("combination", repeat_prompt, two_responses),
     **named("detectable_content", number_placeholders, postscript),
-    **named(
-        "detectable_format", json_format, number_bullet_lists, number_highlighted_sections, title
-    ),
+    **named("detectable_format", constrained_response, json_format, multiple_sections, title),
+    **named("detectable_format", number_bullet_lists, number_highlighted_sections),
+    **named("keywords", existence, forbidden_words),
+    **named("language", response_language),
     **named("length_constraints", nth_paragraph_first_word, number_paragraphs),
-    # At least, or fewer than, the given number of words in capital letters.
+    **named("punctuation", no_comma),
+    **named("startend", end_checker, quotation),
+    # At least, or fewer than, the given number of them.
     "change_case:capital_word_frequency": _counted(
-        "capital_frequency", lambda text, args: count_capital_words(text), "capital_relation"
+        "capital_frequency", _capital_words, "capital_relation"
     ),
-    "change_case:english_capital": lambda text, args: text.isupper() and _is_english(text),
-    "change_case:english_lowercase": lambda text, args: text.islower() and _is_english(text),
-    # The request comes first, word for word, then an answer.
-    "combination:repeat_prompt": lambda text, args: (
-        text.strip().lower().startswith(args["prompt_to_repeat"].strip().lower())
-    ),
-    # One of the three allowed answers is there, letter for letter.
-    "detectable_format:constrained_response": lambda text, args: any(
-        answer in text for answer in _ANSWERS
-    ),
-    # At least the given number of sections that begin with the splitter and a number.
-    "detectable_format:multiple_sections": lambda text, args: (
-        len(re.findall(rf"{args['section_spliter'].strip()}\s?\d+", text)) >= args["num_sections"]
-    ),
-    # Every keyword occurs, in any case, also inside a longer word.
-    "keywords:existence": lambda text, args: all(
-        _pattern(word).search(text) for word in args["keywords"]
-    ),
-    # None of the words occurs as a word.
-    "keywords:forbidden_words": lambda text, args: (
-        not any(_pattern(rf"\b{word}\b").search(text) for word in args["forbidden_words"])
-    ),
-    # The keyword occurs at least, or fewer than, the given number of times.
-    "keywords:frequency": _counted(
-        "frequency", lambda text, args: len(_pattern(args["keyword"].strip()).findall(text))
-    ),
-    # The letter (or sign) occurs at least, or fewer than, the given number of times, in any case.
-    "keywords:letter_frequency": _counted(
-        "let_frequency",
-        lambda text, args: text.lower().count(args["letter"].strip().lower()),
-        "let_relation",
-    ),
-    "language:response_language": lambda text, args: (
-        not any(map(str.isalpha, text)) or _language_of(text) == args["language"]
-    ),
-    "length_constraints:number_sentences": _counted(
-        "num_sentences", lambda text, args: count_sentences(text)
-    ),
-    "length_constraints:number_words": _counted(
-        "num_words", lambda text, args: len(re.findall(r"\w+", text))
-    ),
-    "punctuation:no_comma": lambda text, args: "," not in text,
-    # The response ends with the phrase and nothing after it.
-    "startend:end_checker": lambda text, args: (
-        text.strip().strip('"').lower().endswith(args["end_phrase"].strip().lower())
-    ),
-    # The whole response stands in straight double quotation marks.
-    "startend:quotation": lambda text, args: (
-        len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"'
-    ),
+    "keywords:frequency": _counted("frequency", _keyword_count),
+    "keywords:letter_frequency": _counted("let_frequency", _letter_count, "let_relation"),
+    "length_constraints:number_sentences": _counted("num_sentences", _sentence_count),
+    "length_constraints:number_words": _counted("num_words", _word_count),
 }
 
 

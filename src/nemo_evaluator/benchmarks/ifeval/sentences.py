@@ -5,6 +5,7 @@ short lists of words where the original has a trained table.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from nemo_evaluator.benchmarks._prose import STOP_WORDS, word_list
@@ -39,38 +40,58 @@ def count_sentences(text: str) -> int:
     count = 1 if text.strip() else 0
     text = text.rstrip()
     for stretch in re.finditer(r"\S+", text):
-        # Of several possible ends in one stretch, the last one counts, and one at its beginning.
-        ends = list(_END.finditer(text, stretch.start(), stretch.end() + 1))
-        for end in ends:
-            if end is not ends[-1] and end.start() != stretch.start():
-                continue
-            if _is_break(text, stretch.start(), end.start(), end=stretch.end()):
-                closing = _CLOSING.match(text, end.end())
-                sentence_end = closing.end() if closing else end.end()
-                # No further sentence starts at the end of the text.
-                count += sentence_end < len(text)
+        for position in _possible_ends(text, stretch):
+            # No further sentence starts at the end of the text.
+            if _is_break(text, stretch, position) and _after_closing(text, position) < len(text):
+                count += 1
     return count
 
 
-def _is_break(text: str, begin: int, at: int, end: int) -> bool:
+def _possible_ends(text: str, stretch: re.Match[str]) -> Iterator[int]:
+    """Yield the positions of the signs that may end a sentence in a stretch of text without spaces.
+
+    Of several signs in one stretch, the last one counts, and one at its beginning.
+    """
+    positions = [end.start() for end in _END.finditer(text, stretch.start(), stretch.end() + 1)]
+    for position in positions:
+        if position in (stretch.start(), positions[-1]):
+            yield position
+
+
+def _after_closing(text: str, position: int) -> int:
+    """Return the position after a sign and the quotes and brackets that close its sentence."""
+    closing = _CLOSING.match(text, position + 1)
+    return position + 1 if closing is None else closing.end()
+
+
+def _is_break(text: str, stretch: re.Match[str], position: int) -> bool:
     """Whether a sentence ends with a sign.
 
     Args:
         text: The text.
-        begin: The start of the stretch of text without spaces that contains the sign.
-        at: The position of the sign.
-        end: The end of the stretch.
+        stretch: The stretch of text without spaces that contains the sign.
+        position: The position of the sign.
     """
-    stretch_through_end = text[begin : at + 1]
-    following = text[at + 1 : at + 2]
+    following = text[position + 1 : position + 2]
     if following.isspace():
-        next_stretch = _NEXT.match(text, end)
+        next_stretch = _NEXT.match(text, stretch.end())
         if next_stretch is None:
             return False
         following = next_stretch[1]
+    stretch_through_end = text[stretch.start() : position + 1]
     if "?" in stretch_through_end or "!" in stretch_through_end or _INNER_END.search(following):
         return True
     token = _TOKEN_STARTS.split(stretch_through_end)[-1]
+    return _is_break_after(token, following)
+
+
+def _is_break_after(token: str, following: str) -> bool:
+    """Whether a sentence ends with the full stop of a token.
+
+    Args:
+        token: The token, which ends with the full stop.
+        following: The text that follows, up to the next space.
+    """
     next_word_match = _WORD.match(following)
     next_word = next_word_match[0].lower() if next_word_match else ""
     is_capital = following[:1].isupper()
@@ -80,26 +101,25 @@ def _is_break(text: str, begin: int, at: int, end: int) -> bool:
     if token_text in _ABBREVIATIONS or token_text.rpartition("-")[2] in _ABBREVIATIONS:
         return is_capital and next_word in _STARTERS
     if len(token_text) == 1 and token_text.isalpha():
-        return (
-            token_text not in _INITIALS
-            and is_capital
-            and (next_word in _KNOWN or next_word in "abi")
-        )
-    return not (_NUMBER.fullmatch(token) and (following[:1].islower() or following[:1] in ";:,.!?"))
+        starts_sentence = next_word in _KNOWN or next_word in "abi"
+        return token_text not in _INITIALS and is_capital and starts_sentence
+    number_continues = following[:1].islower() or following[:1] in ";:,.!?"
+    return not (number_continues and _NUMBER.fullmatch(token))
 
 
 def count_capital_words(text: str) -> int:
     """Count the words in capital letters; "IT'S" and "CANNOT" are two each, as in the Penn Treebank."""
-    count = 0
-    for token in _CAPITAL_SPLIT.split(text):
-        if "'" in token:
-            token = token.rstrip(".")
-        if token in _CAPITAL_PAIRS:
-            count += 2
-        elif token:
-            contraction = _CAPITAL_TAIL.search(token)
-            if contraction:
-                count += token[: contraction.start()].isupper() + contraction[0].isupper()
-            else:
-                count += token.isupper()
-    return count
+    return sum(_capital_words_in(token) for token in _CAPITAL_SPLIT.split(text))
+
+
+def _capital_words_in(token: str) -> int:
+    """Count the words in capital letters of a token: 0, 1 or, for a contraction, 2."""
+    if "'" in token:
+        token = token.rstrip(".")
+    if token in _CAPITAL_PAIRS:
+        return 2
+    contraction = _CAPITAL_TAIL.search(token)
+    if contraction is None:
+        return int(token.isupper())
+    stem = token[: contraction.start()]
+    return stem.isupper() + contraction[0].isupper()
