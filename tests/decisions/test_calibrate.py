@@ -261,3 +261,37 @@ def test_damaged_files_beside_a_run_do_not_hide_its_score(folder: Path) -> None:
     (folder / "noise.json").write_text("{")
     bundle = load_bundle(next(folder.glob("eval-*.json")))
     assert bundle.headline is not None and bundle.corrected is None and bundle.noise == {}
+
+
+@pytest.mark.parametrize("hidden", [0.0, 1.0])
+def test_the_corrected_score_holds_whatever_the_missing_labels_are(
+    folder: Path, hidden: float
+) -> None:
+    right = judged(folder)
+    run("judge", "sample", folder, "--labels", 100, "--seed", 1)
+    drawn = json.loads((folder / "label_draw.json").read_text())["rows"]
+    given = 0
+    for row in drawn:
+        if right[row["problem_idx"]] != hidden:
+            word = "right" if right[row["problem_idx"]] else "wrong"
+            append_label(folder, Label(row["problem_idx"], row["repeat"], word))  # type: ignore[arg-type]
+            given += 1
+    found = json.loads(run("judge", "calibrate", folder, "--json").output)
+    assert found["labels"] == given
+    assert found["missing_labels"] == 100 - given
+    assert found["corrected"]["ci_lower"] <= right.mean() <= found["corrected"]["ci_upper"]
+    assert 0.2 < found["corrected"]["value"] < 0.9
+    assert "have no label or an unsure one" in found["note"]
+
+
+def test_rates_of_incomplete_labels_are_not_carried_to_another_run(
+    folder: Path, tmp_path: Path
+) -> None:
+    right = judged(folder)
+    run("judge", "sample", folder, "--labels", 100, "--seed", 1)
+    give(folder, right, only=80)
+    run("judge", "calibrate", folder)
+    other = tmp_path / "other" / "toy"
+    judged(other, seed=2)
+    refused = run("judge", "calibrate", other, "--from", folder, code=1)
+    assert "incomplete: 20 drawn rows without a label" in str(refused.exception)

@@ -226,3 +226,60 @@ def test_a_comparison_tells_of_the_noise_floor(tmp_path: Path) -> None:
         warned = compare_runs(base, cand).warnings
         assert any("noise floor was measured on other settings" in line for line in warned)
         assert not any("differs from itself" in line for line in warned)
+
+
+def label_some(
+    sides: list[tuple[Path, np.ndarray]], labels: int, *, hide: str, unsure: bool = False
+) -> None:
+    """Label both sides, but of the candidate only the answers that help it: the other drawn rows have no label."""
+    label(sides, labels)
+    folder, _ = sides[1]
+    file = folder / "labels.jsonl"
+    given = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("")
+    for entry in given:
+        if entry["label"] != hide:
+            append_label(folder, Label(entry["problem_idx"], 0, entry["label"]))
+        elif unsure:
+            append_label(folder, Label(entry["problem_idx"], 0, "unsure"))
+
+
+@pytest.mark.parametrize("unsure", [False, True])
+def test_leaving_out_wrong_answers_does_not_turn_a_worse_model_into_a_go(
+    tmp_path: Path, unsure: bool
+) -> None:
+    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.05}})
+    sides = two_runs(tmp_path, gain=-0.25)
+    label_some(sides, 200, hide="wrong", unsure=unsure)
+    report = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
+    assert str(report.verdict) != "GO"
+    assert any("drawn rows have no label or an unsure one" in line for line in report.warnings)
+    comparison = compare_runs(sides[0][0], sides[1][0], max_drop=0.05)
+    assert comparison.difference.method == "ppi_paired_bounds"
+    lower = comparison.difference.lower
+    upper = comparison.difference.upper
+    true_difference = sides[1][1].mean() - sides[0][1].mean()
+    assert lower is not None
+    assert upper is not None
+    assert lower < true_difference < upper
+
+
+def test_leaving_out_right_answers_does_not_turn_an_equal_model_into_a_no_go(
+    tmp_path: Path,
+) -> None:
+    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.05}})
+    sides = two_runs(tmp_path)
+    label_some(sides, 200, hide="right")
+    report = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
+    assert str(report.verdict) == "INCONCLUSIVE"
+
+
+def test_a_few_missing_labels_still_decide(tmp_path: Path) -> None:
+    policy = GatePolicy.model_validate({"defaults": {"max_drop": 0.15}})
+    sides = two_runs(tmp_path, gain=-0.35)
+    label(sides, 400)
+    folder, _ = sides[1]
+    lines = (folder / "labels.jsonl").read_text().splitlines(keepends=True)
+    (folder / "labels.jsonl").write_text("".join(lines[4:]))
+    report = gate_runs(tmp_path / "base", tmp_path / "cand", policy, details=False)
+    assert str(report.verdict) == "NO-GO"

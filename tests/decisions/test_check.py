@@ -87,6 +87,27 @@ def test_shares_of_answers(
     assert levels(one(write_run("b", rows=many)))[name] is Level.DEGRADED
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_response": ""}, "all answers are empty"),
+        ({"finish_reason": "length"}, "all answers are cut off, and none is right"),
+        ({"model_response": "", "label": "context_exceeded"}, "no prompt fits the context"),
+    ],
+)
+def test_a_run_without_a_usable_answer_is_invalid(
+    change: dict[str, Any], message: str, write_run: Any, make_rows: Any
+) -> None:
+    rows = make_rows([0.0] * 50)
+    for row in rows:
+        row |= change
+    found = one(write_run("a", rows=rows))
+    assert found.status is RunStatus.INVALID
+    assert message in [finding.message for finding in found.findings]
+    rows[0] |= {"model_response": "4", "finish_reason": "stop", "label": None}
+    assert one(write_run("b", rows=rows)).status is RunStatus.DEGRADED
+
+
 def test_accounting(write_run: Any, make_rows: Any) -> None:
     rows = make_rows(GOOD)
     twice = one(write_run("a", rows=[*rows, rows[3]], n_results=100))

@@ -33,7 +33,7 @@ from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 from nemo_evaluator.suite.summary import summary_text
 from nemo_evaluator.testing import ScriptedServer
 from nemo_evaluator.view.library import Library
-from nemo_evaluator.view.pages import run_page
+from nemo_evaluator.view.run_page import run_page
 
 from .test_calibrate import give, judged, run
 
@@ -127,8 +127,9 @@ def test_lists_of_runs_and_the_viewer_have_it(root: Path, value: float) -> None:
     library = Library([root], registry=False)
     (key,) = library.look()
     page = run_page(library, key)
-    assert page["benchmarks"][0]["corrected"]["value"] == value
-    assert NAME in [score["name"] for score in page["parts"][0]["scores"]]
+    corrected = page.benchmarks[0].corrected
+    assert corrected is not None and corrected.value == value
+    assert NAME in [score.name for score in page.parts[0].scores]
     bundle = newest_bundle(root / "toy")
     assert bundle is not None
     said = summary_text(SuiteResult([BenchmarkResult("toy", bundle.document)]), root)

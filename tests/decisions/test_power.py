@@ -242,17 +242,17 @@ def test_the_text_says_what_is_doubtful(write_run: Any) -> None:
         (["EMPTY", "--drop", 0.05], "no bundle", "output directory"),
         (
             ["RUN", "--drop", 0.05, "--score", 0.5],
-            "--score is what a run shows",
+            "--score has no effect: nel measures it in the run",
             "leave --score out",
         ),
         (
             ["RUN", "--drop", 0.05, "--problems", 50],
-            "--problems is what a run shows",
+            "--problems has no effect: nel measures it in the run",
             "leave --problems out",
         ),
         (
             ["RUN", "RUN", "--drop", 0.05, "--correlation", 0.5],
-            "--correlation is what two runs show",
+            "--correlation has no effect: nel measures it in the two runs",
             "leave",
         ),
         (["--score", 0.04, "--drop", 0.05], "cannot drop by 0.05", "below --score"),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nemo_evaluator.decisions import compare_results, compare_runs
-from nemo_evaluator.decisions.compare.changes import Shift
 from nemo_evaluator.decisions.compare.report import RegressionReport
+from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.runs.row_table import table_of
 
 GOOD = [1.0] * 100

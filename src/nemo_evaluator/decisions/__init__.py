@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from nemo_evaluator.decisions.compare.changes import Flip as Flip
     from nemo_evaluator.decisions.compare.changes import FlipReport as FlipReport
     from nemo_evaluator.decisions.compare.changes import build_flip_report as build_flip_report
-    from nemo_evaluator.decisions.compare.compare_runs import CompareOptions as CompareOptions
     from nemo_evaluator.decisions.compare.compare_runs import PairedRecords as PairedRecords
     from nemo_evaluator.decisions.compare.compare_runs import compare_results as compare_results
     from nemo_evaluator.decisions.compare.compare_runs import compare_runs as compare_runs
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     )
     from nemo_evaluator.decisions.compare.compare_set import ComparisonSet as ComparisonSet
     from nemo_evaluator.decisions.compare.compare_set import compare_paths as compare_paths
+    from nemo_evaluator.decisions.compare.options import CompareOptions as CompareOptions
     from nemo_evaluator.decisions.compare.report import RegressionReport as RegressionReport
     from nemo_evaluator.decisions.compare.report import write_report
     from nemo_evaluator.decisions.compare.verdict import Relation as Relation
@@ -43,7 +43,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "BenchmarkGate": "nemo_evaluator.decisions.gate.report",
-        "CompareOptions": "nemo_evaluator.decisions.compare.compare_runs",
+        "CompareOptions": "nemo_evaluator.decisions.compare.options",
         "ComparisonSet": "nemo_evaluator.decisions.compare.compare_set",
         "Flip": "nemo_evaluator.decisions.compare.changes",
         "FlipReport": "nemo_evaluator.decisions.compare.changes",

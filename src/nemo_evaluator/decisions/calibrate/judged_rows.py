@@ -1,5 +1,7 @@
 """The scored rows of a run with the grades of its judges, and the random draw of rows for labelling."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -14,7 +16,8 @@ from nemo_evaluator.runs.calibration import DrawnRow, LabelDraw
 from nemo_evaluator.runs.labels import Label
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.statistics.groups import Floats, Ints
-from nemo_evaluator.statistics.ppi import Labelled, expected_half_width
+from nemo_evaluator.statistics.judge_error import expected_half_width
+from nemo_evaluator.statistics.ppi import Labelled
 
 # The column of the rewards that make the headline.
 HEADLINE: Final = "headline"
@@ -67,7 +70,12 @@ class JudgedRows:
         return np.array(self.rewards[judge], dtype=np.float64)
 
     def labelled(
-        self, labels: dict[tuple[int, int], Label], draw: LabelDraw | None, judge: str = HEADLINE
+        self,
+        labels: dict[tuple[int, int], Label],
+        draw: LabelDraw | None,
+        judge: str = HEADLINE,
+        *,
+        missing: float | None = None,
     ) -> Labelled:
         """The grades of one judge with the labels.
 
@@ -75,25 +83,29 @@ class JudgedRows:
             labels: The labels by row.
             draw: The drawn rows with their probabilities; None treats the labels as a simple random sample.
             judge: The judge.
+            missing: The label of drawn rows that people left out or were not sure of; None leaves them out.
         """
-        chances: dict[tuple[int, int], float] = {}
-        if draw is not None:
-            chances = {row.key: row.chance for row in draw.rows}
-        label_values: dict[tuple[int, int], float | None] = {}
-        for key, label in labels.items():
-            if draw is None or key in chances:
-                label_values[key] = label.value
-        human = np.array([label_values.get(key, np.nan) for key in self.keys], dtype=np.float64)
         grades = self.column(judge)
         graded = ~np.isnan(grades)
+        chances: dict[tuple[int, int], float] = {}
         chance: Floats | None = None
         if draw is not None:
-            chance = np.array([chances.get(key, np.nan) for key in self.keys], dtype=np.float64)
-            chance = _mean_for_missing(chance[graded])
+            chances = {row.key: row.chance for row in draw.rows}
+            chance = self._by_row(chances)[graded]
+            chance = _mean_for_missing(chance)
+        label_values: dict[tuple[int, int], float | None] = dict.fromkeys(chances, missing)
+        for key, label in labels.items():
+            is_drawn = draw is None or key in chances
+            if is_drawn and label.value is not None:
+                label_values[key] = label.value
+        human = self._by_row(label_values)[graded]
         problem = np.array([problem for problem, _ in self.keys], dtype=np.int64)[graded]
         repeated = len(np.unique(problem)) < len(problem)
-        clusters = problem if repeated else None
-        return Labelled(grades[graded], human[graded], chance, clusters=clusters)
+        return Labelled(grades[graded], human, chance, clusters=problem if repeated else None)
+
+    def _by_row(self, values: Mapping[tuple[int, int], float | None]) -> Floats:
+        """A column of values by row, NaN where there is none."""
+        return np.array([values.get(key, math.nan) for key in self.keys], dtype=np.float64)
 
 
 def _mean_for_missing(chance: Floats) -> Floats:
@@ -110,58 +122,86 @@ def read_judged(run: Bundle) -> JudgedRows:
         UsageError: The run has no scored rows.
     """
     rows = JudgedRows(rewards={HEADLINE: []})
+    reward_scorer = f"scorer:{run.config.get('reward_from')}"
     grade_of_reward: dict[float, float] = {}
     for row in run.rows():
-        if row.reward is None:
+        reward = row.reward
+        if reward is None:
             continue
         scorer_details: dict[str, JsonDict] = {}
-        for name, scorer_detail in row.scoring_details.items():
+        for name, entry in row.scoring_details.items():
             if name.startswith("scorer:"):
-                scorer_details[name] = as_dict(scorer_detail)
-        rewards = {HEADLINE: row.reward} | _judge_rewards(row, scorer_details)
-        for name in {*rewards, *rows.rewards}:
-            column = rows.rewards.setdefault(name, [float("nan")] * len(rows))
-            column.append(rewards.get(name, float("nan")))
+                scorer_details[name] = as_dict(entry)
+        _add_rewards(rows, {HEADLINE: reward} | _judge_rewards(row, scorer_details))
         rows.keys.append(row.key)
         rows.content.append(row.problem_hash or str(row.problem_idx))
         # The hash shows whether a label is still about the same answer.
         rows.answers.append(digest_parts(row.response)[:16])
         rows.length.append(len(row.response))
-        reward_scorer = f"scorer:{run.config.get('reward_from')}"
         details = scorer_details.get(reward_scorer, row.scoring_details)
-        rows.unsure.append(_uncertainty(row.reward, details))
-        score = as_number(details.get("score"))
-        swap_score = as_number(details.get("swap_score"))
-        if score is not None and swap_score is not None:
-            rows.position.append(score - swap_score)
-        else:
-            rows.position.append(float("nan"))
-        if score is not None and swap_score is None:
-            grade_of_reward[row.reward] = score
+        rows.unsure.append(_uncertainty(reward, details))
+        rows.position.append(_position_bias(details))
+        grade = as_number(details.get("score"))
+        compared_both_orders = as_number(details.get("swap_score")) is not None
+        if grade is not None and not compared_both_orders:
+            grade_of_reward[reward] = grade
     if not len(rows):
         raise UsageError(f"{run.results} has no scored rows", hint=f"nel check {run.path.parent}")
     rows.scale = _scale(grade_of_reward) or (0.0, 1.0)
-    low, high = rows.scale
     # The members of an ensemble give grades; all other columns are rewards already.
     for name, column in rows.rewards.items():
         if _MEMBER in name:
-            rows.rewards[name] = [
-                min(max((grade - low) / (high - low), 0.0), 1.0) for grade in column
-            ]
+            rows.rewards[name] = [_reward_of_grade(grade, rows.scale) for grade in column]
     return rows
+
+
+def _position_bias(details: JsonDict) -> float:
+    """The judge's bias for the first position; NaN if it did not compare both orders."""
+    grade = as_number(details.get("score"))
+    swapped_grade = as_number(details.get("swap_score"))
+    if grade is None or swapped_grade is None:
+        return math.nan
+    return grade - swapped_grade
+
+
+def _add_rewards(rows: JudgedRows, rewards: dict[str, float]) -> None:
+    """Add one row to the column of each judge; NaN where the judge gave no reward."""
+    for judge in {*rewards, *rows.rewards}:
+        column = rows.rewards.setdefault(judge, [math.nan] * len(rows))
+        column.append(rewards.get(judge, math.nan))
+
+
+def _reward_of_grade(grade: float, scale: tuple[float, float]) -> float:
+    """The reward of a grade, from 0 to 1."""
+    low, high = scale
+    return min(max((grade - low) / (high - low), 0.0), 1.0)
 
 
 def _judge_rewards(row: Row, scorer_details: dict[str, JsonDict]) -> dict[str, float]:
     """The rewards of additional judges, and the grades of the members of an ensemble."""
-    rewards = {name: as_number(value) for name, value in row.scorer_rewards.items()}
+    rewards: dict[str, float] = {}
+    for name, value in row.scorer_rewards.items():
+        reward = as_number(value)
+        if reward is not None:
+            rewards[name] = reward
     for name, details in scorer_details.items():
         scorer = name.removeprefix("scorer:")
-        if "judge_model" in details:
-            rewards.setdefault(scorer, as_number(details.get("reward")))
-        for member, member_details in as_dict(details.get("judges")).items():
-            grade = as_number(as_dict(member_details).get("score"))
+        reward = as_number(details.get("reward"))
+        if "judge_model" in details and reward is not None and scorer not in row.scorer_rewards:
+            rewards[scorer] = reward
+        for member, grade in _member_grades(details).items():
             rewards[f"{scorer}{_MEMBER}{member}"] = grade
-    return {name: reward for name, reward in rewards.items() if reward is not None}
+    return rewards
+
+
+def _member_grades(details: JsonDict) -> dict[str, float]:
+    """The grades of the members of an ensemble, by member."""
+    grades: dict[str, float] = {}
+    for member, entry in as_dict(details.get("judges")).items():
+        grade = as_number(as_dict(entry).get("score"))
+        if grade is not None:
+            grades[member] = grade
+    return grades
 
 
 def _uncertainty(reward: float, details: JsonDict) -> float:
@@ -170,11 +210,7 @@ def _uncertainty(reward: float, details: JsonDict) -> float:
     It is the largest of three signs: a grade in the middle, members that disagree, an order that changes the verdict.
     """
     middle = 4 * reward * (1 - reward) if 0 < reward < 1 else 0.0
-    grades: list[float] = []
-    for member_details in as_dict(details.get("judges")).values():
-        grade = as_number(as_dict(member_details).get("score"))
-        if grade is not None:
-            grades.append(grade)
+    grades = list(_member_grades(details).values())
     disagreement = 0.0
     if grades:
         disagreement = float(np.ptp(grades)) / max(max(grades), 1.0)

@@ -1,7 +1,6 @@
 """``nel judge calibrate``: the agreement of each judge with human labels, and the score corrected by them."""
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -11,23 +10,25 @@ from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import HEADLINE, JudgedRows, read_judged
+from nemo_evaluator.decisions.calibrate.label_rules import (
+    LEAST,
+    check_draw,
+    completed,
+    drawn_only,
+    missing_note,
+)
 from nemo_evaluator.runs.bundle import Bundle, calibrated
-from nemo_evaluator.runs.calibration import LabelDraw, measured_by, read_draw
-from nemo_evaluator.runs.labels import Label, read_labels
-from nemo_evaluator.statistics import Difference, Interval, Spending, score, unpaired_difference
+from nemo_evaluator.runs.calibration import LabelDraw, measured_by
+from nemo_evaluator.runs.labels import Label
+from nemo_evaluator.statistics import Interval, score, unpaired_difference
+from nemo_evaluator.statistics.corrected_score import Corrected
 from nemo_evaluator.statistics.groups import Floats, is_binary
 from nemo_evaluator.statistics.judge_agreement import PASS, Agreement, agreement
-from nemo_evaluator.statistics.ppi import (
-    Corrected,
-    Labelled,
-    corrected_difference,
-    corrected_mean,
-    rogan_gladen,
-)
+from nemo_evaluator.statistics.judge_error import rogan_gladen
+from nemo_evaluator.statistics.missing_labels import bounded_mean
+from nemo_evaluator.statistics.ppi import Labelled
 from nemo_evaluator.store.sums import update_sums
 
-# The fewest labels that a calibration needs.
-LEAST = 10
 _ASSUMPTION = "it assumes that the judge errs on this run as often as it did there"
 
 
@@ -73,6 +74,7 @@ class CalibrationReport:
         corrected: The corrected score.
         judges: The headline's judge first, then the others.
         method: How the labelled rows were drawn.
+        missing: Number of drawn rows that have no label, or an unsure one.
         convenience: The labelled rows were not drawn at random.
         carried: The run whose labels were used instead of its own; empty for its own.
         length_bias: How much more the judge favours long answers than people do.
@@ -86,6 +88,7 @@ class CalibrationReport:
     corrected: Interval
     judges: list[JudgeReport]
     method: str
+    missing: int = 0
     convenience: bool = False
     carried: str = ""
     length_bias: Interval | None = None
@@ -102,6 +105,8 @@ class CalibrationReport:
         )
         if self.convenience:
             return f"{basis}; hand-picked labels bias the score, so its interval proves nothing"
+        if self.missing:
+            return f"{basis}; {missing_note(self.missing, self.labels)}"
         return basis
 
     def to_dict(self) -> JsonDict:
@@ -113,6 +118,7 @@ class CalibrationReport:
             "measured_by": measured_by(self.run.config, self.run.coverage.scored),
             "corrected": score(self.corrected),
             "labels": self.labels,
+            "missing_labels": self.missing,
             "rows": self.rows,
             "draw": self.method,
             "convenience": self.convenience,
@@ -163,38 +169,42 @@ def calibrate(
         judge_report = JudgeReport(
             judge=name,
             raw=float(judged.judge.mean()),
-            corrected=corrected_mean(judged),
+            corrected=bounded_mean(completed(rows, used_labels, used_draw, name)),
             agreement=agreement(judged),
         )
         judges.append(judge_report)
-    notes: list[str] = []
-    if used_draw is not None:
-        unlabelled = sum(row.key not in used_labels for row in used_draw.rows)
-        if unlabelled:
-            notes.append(
-                f"{counted(unlabelled, 'drawn row')} without a label: if those are the hard ones, the score is biased"
-            )
-    stray = len(labels) - len(used_labels)
-    if stray:
-        notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
-    unsure = sum(label.value is None for label in used_labels.values())
-    if unsure:
-        notes.append(f"{counted(unsure, 'label')} unsure, left out")
-    lengths = np.array(rows.length)[~np.isnan(rows.column(HEADLINE))]
-    position = np.array(rows.position)
-    any_position = not np.isnan(position).all()
+    answer_lengths = np.array(rows.length)[~np.isnan(rows.column(HEADLINE))]
     return CalibrationReport(
         run=run,
         rows=len(data.judge),
         labels=data.labels,
         corrected=judges[0].corrected.interval,
         judges=judges,
-        method=used_draw.method if used_draw is not None else "none",
+        method="none" if used_draw is None else used_draw.method,
+        missing=completed(rows, used_labels, used_draw).missing,
         convenience=convenience,
-        length_bias=_length_bias(data, lengths),
-        position_bias=float(np.nanmean(position)) if any_position else None,
-        notes=notes,
+        length_bias=_length_bias(data, answer_lengths),
+        position_bias=_position_bias(rows),
+        notes=_notes(labels, used_labels),
     )
+
+
+def _notes(
+    labels: dict[tuple[int, int], Label], used_labels: dict[tuple[int, int], Label]
+) -> list[str]:
+    """Which labels are left out."""
+    stray = len(labels) - len(used_labels)
+    if stray:
+        return [f"{counted(stray, 'label')} on rows that were not drawn, left out"]
+    return []
+
+
+def _position_bias(rows: JudgedRows) -> float | None:
+    """The mean bias for the first position; None if the judge compared no answer in both orders."""
+    position = np.array(rows.position)
+    if np.isnan(position).all():
+        return None
+    return float(np.nanmean(position))
 
 
 def _distinct_judges(rows: JudgedRows) -> list[str]:
@@ -209,57 +219,6 @@ def _distinct_judges(rows: JudgedRows) -> list[str]:
     return [HEADLINE, *sorted(others)]
 
 
-def drawn_only(
-    labels: dict[tuple[int, int], Label], draw: LabelDraw | None
-) -> dict[tuple[int, int], Label]:
-    """The labels that count: those of drawn rows, or all of them without a draw."""
-    if draw is None:
-        return dict(labels)
-    drawn = {row.key for row in draw.rows}
-    return {key: label for key, label in labels.items() if key in drawn}
-
-
-def check_draw(
-    rows: JudgedRows,
-    labels: dict[tuple[int, int], Label],
-    draw: LabelDraw | None,
-    *,
-    convenience: bool,
-) -> None:
-    """Refuse labels of rows that were not drawn, and labels of answers that have changed.
-
-    Args:
-        rows: The rows of the run.
-        labels: The labels by row.
-        draw: The drawn rows.
-        convenience: Accept labels of rows that were not drawn.
-
-    Raises:
-        UsageError: A label is refused.
-    """
-    drawn_answers: dict[tuple[int, int], str] = {}
-    if draw is not None:
-        drawn_answers = {row.key: row.answer for row in draw.rows}
-    stray = [key for key in labels if key not in drawn_answers]
-    if stray and not convenience:
-        first_problem, _ = stray[0]
-        raise UsageError(
-            f"{counted(len(stray), 'label')} on rows that were not drawn, such as problem {first_problem}: "
-            "hand-picked labels bias the score",
-            hint="draw rows with `nel judge sample RUN`, or accept the bias with --convenience, which marks the result",
-        )
-    answers = dict(zip(rows.keys, rows.answers, strict=True))
-    changed: list[tuple[int, int]] = []
-    for key in labels:
-        if key not in drawn_answers or key not in answers:
-            continue
-        if answers[key] != drawn_answers[key]:
-            changed.append(key)
-    if changed:
-        message = f"the calibration is stale: {counted(len(changed), 'answer')} changed since the rows were drawn"
-        raise UsageError(message, hint="draw and label again: nel judge sample RUN --replace")
-
-
 def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     """Correct a run by another run's calibration (Rogan and Gladen).
 
@@ -271,25 +230,24 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
         UsageError: The calibration is missing, stale, of another judge, or of a judge that only guesses.
     """
     calibration = source.calibration
-    if calibration is None or calibration.stale:
-        problem = "missing" if calibration is None else f"stale: {calibration.stale}"
-        raise UsageError(
-            f"the calibration of {source.path.parent} is {problem}",
-            hint="nel judge calibrate on that run",
+    if calibration is None:
+        raise _unusable_calibration(source, "missing")
+    if calibration.stale:
+        raise _unusable_calibration(source, f"stale: {calibration.stale}")
+    missing = as_whole(calibration.document.get("missing_labels")) or 0
+    if missing:
+        # Its rates of agreement rest on the labels that were given, and so on the choice of who gave them.
+        raise _unusable_calibration(
+            source, f"incomplete: {counted(missing, 'drawn row')} without a label"
         )
     own_scorer = as_dict(run.config.get("fingerprints")).get("scorer")
     source_scorer = as_dict(source.config.get("fingerprints")).get("scorer")
     if own_scorer != source_scorer or calibration.document.get("carried_from"):
         message = "a calibration holds for the judge, prompt, rubric and extraction that it measured, and these differ"
         raise UsageError(message, hint="label rows of this run: nel judge sample RUN")
-    headline_judge = as_dict(calibration.document["judges"][0])
-    agreement_json = as_dict(headline_judge.get("agreement"))
-    sensitivity_json = as_dict(agreement_json.get("sensitivity"))
-    specificity_json = as_dict(agreement_json.get("specificity"))
-    sensitivity = as_number(sensitivity_json.get("value"))
-    specificity = as_number(specificity_json.get("value"))
     rewards = read_judged(run).column(HEADLINE)
-    if sensitivity is None or specificity is None or sensitivity + specificity <= 1:
+    rates = _measured_rates(calibration.document)
+    if rates is None:
         raise UsageError(
             "the judge of that run did no better than chance, so its calibration cannot be used",
             hint="label this run: nel judge sample RUN",
@@ -297,10 +255,10 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     interval = rogan_gladen(
         float((rewards >= PASS).mean()),
         len(rewards),
-        sensitivity=sensitivity,
-        positives=as_whole(sensitivity_json.get("n")) or 0,
-        specificity=specificity,
-        negatives=as_whole(specificity_json.get("n")) or 0,
+        sensitivity=rates.sensitivity,
+        positives=rates.positives,
+        specificity=rates.specificity,
+        negatives=rates.negatives,
     )
     notes: list[str] = []
     if not is_binary(rewards):
@@ -317,6 +275,49 @@ def carry(run: Bundle, source: Bundle) -> CalibrationReport:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _JudgeRates:
+    """How often a judge agrees with people, as its calibration measured it.
+
+    Attributes:
+        sensitivity: The share of right answers that the judge passes.
+        positives: The number of right answers behind it.
+        specificity: The share of wrong answers that the judge fails.
+        negatives: The number of wrong answers behind it.
+    """
+
+    sensitivity: float
+    positives: int
+    specificity: float
+    negatives: int
+
+
+def _measured_rates(calibration: JsonDict) -> _JudgeRates | None:
+    """The rates of the headline's judge in a calibration; None if it did no better than chance."""
+    headline_judge = as_dict(calibration["judges"][0])
+    measured_agreement = as_dict(headline_judge.get("agreement"))
+    sensitivity_entry = as_dict(measured_agreement.get("sensitivity"))
+    specificity_entry = as_dict(measured_agreement.get("specificity"))
+    sensitivity = as_number(sensitivity_entry.get("value"))
+    specificity = as_number(specificity_entry.get("value"))
+    if sensitivity is None or specificity is None or sensitivity + specificity <= 1:
+        return None
+    return _JudgeRates(
+        sensitivity=sensitivity,
+        positives=as_whole(sensitivity_entry.get("n")) or 0,
+        specificity=specificity,
+        negatives=as_whole(specificity_entry.get("n")) or 0,
+    )
+
+
+def _unusable_calibration(source: Bundle, problem: str) -> UsageError:
+    """The error for a calibration that cannot be carried to another run."""
+    return UsageError(
+        f"the calibration of {source.path.parent} is {problem}",
+        hint="nel judge calibrate on that run",
+    )
+
+
 def _length_bias(data: Labelled, length: Floats) -> Interval | None:
     """The judge's mean error on long answers minus that on short ones; None with too few of either."""
     labelled = data.known > 0
@@ -327,126 +328,3 @@ def _length_bias(data: Labelled, length: Floats) -> Interval | None:
     if not enough_of_both:
         return None
     return unpaired_difference(error[~is_long], error[is_long])
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledPair:
-    """Baseline and candidate with their labels, on the problems that they share."""
-
-    baseline: Labelled
-    candidate: Labelled
-
-    def difference(self, better: float = 1.0, share: float = 1.0) -> Difference:
-        """The corrected gain of the candidate.
-
-        Args:
-            better: 1 for candidate - share x baseline; -1 for share x baseline - candidate.
-            share: The factor of the baseline.
-        """
-        if better > 0:
-            return corrected_difference(self.baseline, self.candidate, share=share)
-        loss = corrected_difference(self.candidate, self.baseline, share=1 / share)
-        return replace(loss, value=loss.value * share, scale=loss.scale * share)
-
-
-def labelled_pair(
-    left: Bundle, right: Bundle, spending: Spending, *, by_index: bool = False
-) -> tuple[LabelledPair | None, list[str]]:
-    """Both runs with their labels, if both have labels that can be used.
-
-    Args:
-        left: The baseline.
-        right: The candidate.
-        spending: How the error is divided.
-        by_index: Pair problems by index instead of content.
-
-    Returns:
-        The pair, None when the labels cannot be used; and notes for the reader.
-    """
-    baseline_labels = _labels_of(left)
-    candidate_labels = _labels_of(right)
-    if not baseline_labels and not candidate_labels:
-        return None, []
-    if not baseline_labels or not candidate_labels:
-        return None, ["only one run has labels; comparing uncorrected judge scores"]
-    if spending.looking:
-        return None, [
-            "labels are left out: no corrected interval allows for the looks of a stop rule"
-        ]
-    sides: list[_LabelledSide] = []
-    for run, labels in ((left, baseline_labels), (right, candidate_labels)):
-        try:
-            sides.append(_labelled_side(run, labels, by_index=by_index))
-        except UsageError as error:
-            return None, [f"labels are left out: {error.message}"]
-    shared_problems = set(sides[0].problems) & set(sides[1].problems)
-    codes = {problem: code for code, problem in enumerate(sorted(shared_problems))}
-    baseline = _restricted(sides[0], codes)
-    candidate = _restricted(sides[1], codes)
-    fewest_labels = min(baseline.labels, candidate.labels)
-    if fewest_labels < LEAST:
-        return None, [
-            f"labels are left out: fewer than {LEAST} of a side are on problems that both runs have"
-        ]
-    notes = [
-        f"the difference is corrected by labels ({baseline.labels:,} of the baseline, {candidate.labels:,} of the "
-        "candidate): it estimates what people would find, not the judge's scores"
-    ]
-    stray = sides[0].stray + sides[1].stray
-    if stray:
-        notes.append(f"{counted(stray, 'label')} on rows that were not drawn, left out")
-    labelled_in_both = _labelled_problems(baseline) & _labelled_problems(candidate)
-    if len(labelled_in_both) < fewest_labels / 2:
-        notes.append(
-            f"people labelled {counted(len(labelled_in_both), 'problem')} on both sides: "
-            "draw the same problems with `nel judge sample --like` for a narrower interval"
-        )
-    return LabelledPair(baseline, candidate), notes
-
-
-class _LabelledSide(NamedTuple):
-    """One run of a labelled pair."""
-
-    data: Labelled
-    # The problem of each row, by content or index.
-    problems: list[str]
-    # Number of labels on rows that were not drawn.
-    stray: int
-
-
-def _labels_of(run: Bundle) -> dict[tuple[int, int], Label]:
-    """The labels of a run by row; empty for a run without a bundle."""
-    if not run.path.is_file():
-        return {}
-    return read_labels(run.path.parent)
-
-
-def _labelled_side(
-    run: Bundle, labels: dict[tuple[int, int], Label], *, by_index: bool
-) -> _LabelledSide:
-    """Read one run with those of its labels that count.
-
-    Raises:
-        UsageError: The labels are not about drawn rows or the present answers.
-    """
-    rows = read_judged(run)
-    draw = read_draw(run.path.parent)
-    used_labels = drawn_only(labels, draw)
-    check_draw(rows, used_labels, draw, convenience=False)
-    problems = [str(problem) for problem, _ in rows.keys] if by_index else rows.content
-    stray = len(labels) - len(used_labels)
-    return _LabelledSide(rows.labelled(used_labels, draw), problems, stray)
-
-
-def _restricted(side: _LabelledSide, codes: dict[str, int]) -> Labelled:
-    """The rows of the problems in ``codes``, with the codes as clusters."""
-    clusters = np.array([codes.get(problem, -1) for problem in side.problems], dtype=np.int64)
-    shared = clusters >= 0
-    data = side.data
-    chance = None if data.chance is None else data.chance[shared]
-    return Labelled(data.judge[shared], data.human[shared], chance, clusters=clusters[shared])
-
-
-def _labelled_problems(data: Labelled) -> set[int]:
-    """The problems with at least one label."""
-    return set(data.problems[data.known > 0].tolist())

@@ -1,4 +1,4 @@
-"""Changes between two runs: problems that flipped, with both answers, and quantities other than the mean score."""
+"""Problems that are right in one of two runs and wrong in the other, with both answers."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,17 +8,12 @@ import numpy as np
 
 from nemo_evaluator.core.types import JsonDict, ReportMapping
 from nemo_evaluator.decisions.pairing import PairedBy, Pairing, Side, keys_of, pair
-from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row import category_of
 from nemo_evaluator.runs.row_table import Ints, RowTable, table_of
-from nemo_evaluator.runs.scores import Score
 
 MOST_FLIPS: Final = 500
 RowsByStep: TypeAlias = Mapping[tuple[int, int], JsonDict]
 _SHOWN: Final = 600
-# A share that moves by this much is worth a warning: it changes what the score measures.
-_NOTEWORTHY: Final = 0.02
-_RUNTIME: Final = ("total_tokens", "steps_per_second", "tokens_per_second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +95,8 @@ def build_flip_report(
         lower_is_better: A problem is right when its mean reward is not above ``correct_above``.
         most: The report contains at most this many flips of each kind; the counts are always complete.
     """
-    baseline_rows = (
-        baseline if isinstance(baseline, RowTable) else table_of(list(baseline.values()))
-    )
-    candidate_rows = (
-        candidate if isinstance(candidate, RowTable) else table_of(list(candidate.values()))
-    )
+    baseline_rows = _as_table(baseline)
+    candidate_rows = _as_table(candidate)
     pairing = pairing or pair(baseline_rows, candidate_rows)
     right_before = (pairing.baseline.rewards > correct_above) != lower_is_better
     right_after = (pairing.candidate.rewards > correct_above) != lower_is_better
@@ -120,25 +111,20 @@ def build_flip_report(
     shown_lost = _in_problem_order(lost, baseline_rows, pairing)[:most]
     shown_won = _in_problem_order(won, baseline_rows, pairing)[:most]
     shown = np.r_[shown_lost, shown_won]
-    baseline_examples = _examples(
-        baseline_rows, pairing.baseline, shown, by=pairing.by, threshold=correct_above
-    )
-    candidate_examples = _examples(
-        candidate_rows, pairing.candidate, shown, by=pairing.by, threshold=correct_above
-    )
-    flips: list[Flip] = []
-    for baseline_example, candidate_example in zip(
-        baseline_examples, candidate_examples, strict=True
-    ):
-        flips.append(
-            _flip(baseline_rows, candidate_rows, baseline_example, after=candidate_example)
-        )
+    flips = _flips(baseline_rows, candidate_rows, pairing, shown=shown, threshold=correct_above)
     return FlipReport(
         contingency,
         regressions=flips[: len(shown_lost)],
         improvements=flips[len(shown_lost) :],
         summary=_summary(contingency, baseline_rows, pairing, lost=lost, won=won, most=most),
     )
+
+
+def _as_table(rows: RowTable | RowsByStep) -> RowTable:
+    """Rows as columns."""
+    if isinstance(rows, RowTable):
+        return rows
+    return table_of(list(rows.values()))
 
 
 def _in_problem_order(paired: Ints, rows: RowTable, pairing: Pairing) -> Ints:
@@ -156,7 +142,6 @@ def _summary(
     most: int,
 ) -> JsonDict:
     """The counts of a flip report, in all and by category."""
-    paired = len(pairing)
     by_category: dict[str, dict[str, int]] = {}
     for kind, flipped in (("regressions", lost), ("improvements", won)):
         category_codes = baseline.category[pairing.baseline.first[flipped]]
@@ -165,17 +150,23 @@ def _summary(
             no_flips = {"regressions": 0, "improvements": 0}
             entry = by_category.setdefault(baseline.categories[code], no_flips)
             entry[kind] = count
+    paired = len(pairing)
     return {
         "n_paired": paired,
         "n_regressions": len(lost),
         "n_improvements": len(won),
         "n_stable_correct": contingency["both_correct"],
         "n_stable_wrong": contingency["both_wrong"],
-        "regression_rate": round(len(lost) / paired, 4) if paired else 0.0,
-        "improvement_rate": round(len(won) / paired, 4) if paired else 0.0,
+        "regression_rate": _rate(len(lost), paired),
+        "improvement_rate": _rate(len(won), paired),
         "category_breakdown": by_category if baseline.has_categories else None,
         "n_omitted": max(0, len(lost) - most) + max(0, len(won) - most),
     }
+
+
+def _rate(flips: int, paired: int) -> float:
+    """The share of the paired problems; 0 without any."""
+    return round(flips / paired, 4) if paired else 0.0
 
 
 class _FlipExample(NamedTuple):
@@ -206,6 +197,30 @@ def _examples(
         first_row = fitting[0] if len(fitting) else problem_rows[0]
         examples.append(_FlipExample(int(first_row), mean))
     return examples
+
+
+def _flips(
+    baseline: RowTable, candidate: RowTable, pairing: Pairing, *, shown: Ints, threshold: float
+) -> list[Flip]:
+    """Read the flipped problems at these positions among the paired ones.
+
+    Args:
+        baseline: The baseline's rows.
+        candidate: The candidate's rows.
+        pairing: Their paired problems.
+        shown: The positions.
+        threshold: A problem is right or wrong when its mean reward is above this.
+    """
+    baseline_examples = _examples(
+        baseline, pairing.baseline, shown, by=pairing.by, threshold=threshold
+    )
+    candidate_examples = _examples(
+        candidate, pairing.candidate, shown, by=pairing.by, threshold=threshold
+    )
+    flips: list[Flip] = []
+    for before, after in zip(baseline_examples, candidate_examples, strict=True):
+        flips.append(_flip(baseline, candidate, before, after=after))
+    return flips
 
 
 def _flip(
@@ -241,163 +256,3 @@ def _text(value: Any) -> str | None:
     if len(text) <= _SHOWN:
         return text
     return f"{text[: _SHOWN // 2]} … {text[3 - _SHOWN // 2 :]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """One quantity on both sides.
-
-    Attributes:
-        name: The name of the quantity.
-        baseline: Its value for the baseline; None when no row has it.
-        candidate: Its value for the candidate; None when no row has it.
-        unit: "tokens", "ms", "usd" or "share"; determines how the value is printed.
-    """
-
-    name: str
-    baseline: float | None
-    candidate: float | None
-    unit: str
-
-    @property
-    def delta(self) -> float | None:
-        """Candidate minus baseline."""
-        if self.baseline is None or self.candidate is None:
-            return None
-        return self.candidate - self.baseline
-
-    @property
-    def relative_pct(self) -> float | None:
-        """The change in percent of the baseline."""
-        delta = self.delta
-        if delta is None or not self.baseline:
-            return None
-        return 100 * delta / self.baseline
-
-    def to_dict(self) -> JsonDict:
-        """The JSON of the shift."""
-        return asdict(self) | {"delta": self.delta, "relative_pct": self.relative_pct}
-
-
-def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
-    """The quantities that at least one side has.
-
-    Args:
-        baseline: The baseline's rows.
-        candidate: The candidate's rows.
-    """
-    # Rows of older formats have only the tokens of the whole exchange; then both sides are counted that way.
-    whole_exchange = not (baseline.tokens.any() and candidate.tokens.any())
-    baseline_quantities = _quantities(baseline, whole_exchange=whole_exchange)
-    candidate_quantities = _quantities(candidate, whole_exchange=whole_exchange)
-    shifts_found: list[Shift] = []
-    for name, quantity in baseline_quantities.items():
-        shift = Shift(name, quantity.value, candidate_quantities[name].value, unit=quantity.unit)
-        if shift.baseline is not None or shift.candidate is not None:
-            shifts_found.append(shift)
-    return shifts_found
-
-
-def shift_warnings(changes: list[Shift]) -> list[str]:
-    """Warnings about shares that changed so much that the score may measure something else."""
-    warnings: list[str] = []
-    for shift in changes:
-        if shift.unit != "share" or shift.delta is None:
-            continue
-        if abs(shift.delta) >= _NOTEWORTHY:
-            name = shift.name.replace("_", " ")
-            warnings.append(f"{name} went from {shift.baseline:.1%} to {shift.candidate:.1%}")
-    return warnings
-
-
-class _Quantity(NamedTuple):
-    """A value of one run and its unit."""
-
-    value: float | None
-    unit: str
-
-
-def _quantities(rows: RowTable, *, whole_exchange: bool) -> dict[str, _Quantity]:
-    """Tokens, latency and cost per answer, and the shares of answers with a problem."""
-    scored = rows.scored
-    answers = int(scored.sum())
-    latency = rows.latency[scored]
-    median: float | None = None
-    percentile_90: float | None = None
-    if answers and latency.any():
-        median = float(np.median(latency))
-        percentile_90 = float(np.quantile(latency, 0.9))
-    if whole_exchange:
-        tokens_name = "tokens_per_exchange"
-        tokens = rows.total[scored]
-    else:
-        tokens_name = "tokens_per_answer"
-        tokens = rows.tokens[scored]
-    return {
-        tokens_name: _Quantity(_mean(tokens), "tokens"),
-        "latency_p50": _Quantity(median, "ms"),
-        "latency_p90": _Quantity(percentile_90, "ms"),
-        "cost_per_answer": _Quantity(_mean(rows.cost[scored]), "usd"),
-        "truncated": _Quantity(_share(rows.truncated & scored, answers), "share"),
-        "refusals": _Quantity(_share(rows.refusal & scored, answers), "share"),
-        "unparsed": _Quantity(_share(rows.unparsed & scored, answers), "share"),
-        "failed": _Quantity(_share(~scored, len(rows)), "share"),
-    }
-
-
-def _share(flags: np.ndarray, total: int) -> float | None:
-    """The share of flags that are set; None without rows."""
-    return float(flags.sum()) / total if total else None
-
-
-def _mean(values: np.ndarray) -> float | None:
-    """The mean; None when no row has a value."""
-    if len(values) and values.any():
-        return float(values.mean(dtype=np.float64))
-    return None
-
-
-def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    """The change of every score that both bundles have; whether intervals overlap is None without all four bounds."""
-    candidate_scores = {score.name: score for score in right.scores}
-    deltas: dict[str, JsonDict] = {}
-    for baseline_score in left.scores:
-        candidate_score = candidate_scores.get(baseline_score.name)
-        if candidate_score is None:
-            continue
-        baseline_value = float(baseline_score.value)
-        candidate_value = float(candidate_score.value)
-        deltas[baseline_score.name] = {
-            "baseline": baseline_value,
-            "candidate": candidate_value,
-            "delta": round(candidate_value - baseline_value, 4),
-            "relative_pct": round(100 * (candidate_value - baseline_value) / baseline_value, 2)
-            if baseline_value
-            else 0.0,
-            "ci_overlap": _overlap(baseline_score, candidate_score),
-        }
-    return deltas
-
-
-def _overlap(left: Score, right: Score) -> bool | None:
-    """Whether the intervals of two scores overlap; None without all four bounds."""
-    if left.ci_lower is None or left.ci_upper is None:
-        return None
-    if right.ci_lower is None or right.ci_upper is None:
-        return None
-    return left.ci_lower <= right.ci_upper and right.ci_lower <= left.ci_upper
-
-
-def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
-    """The change of tokens and speed, as far as both bundles have them."""
-    deltas: dict[str, JsonDict] = {}
-    for name in _RUNTIME:
-        baseline_value = getattr(left.runtime, name)
-        candidate_value = getattr(right.runtime, name)
-        if baseline_value is not None and candidate_value is not None:
-            deltas[name] = {
-                "baseline": baseline_value,
-                "candidate": candidate_value,
-                "delta": round(candidate_value - baseline_value, 4),
-            }
-    return deltas

@@ -219,31 +219,37 @@ def caveats(
     warnings: list[str] = []
     for side_name, run, side_rows in zip(WORDS, runs, rows, strict=True):
         warnings += _run_warnings(side_name, run, side_rows)
-    seeds = [run.config.get("shuffle_seed") for run in runs]
-    both_stopped = all(spending_of(run.stopped) == STOPPED for run in runs)
-    if both_stopped and seeds[0] != seeds[1]:
-        warnings.append(
-            f"rules stopped both runs, in different orders (shuffle_seed {seeds[0]}, {seeds[1]}): which problems they "
-            "share depends on both, and no interval quite allows for that"
-        )
+    warnings += _orders_of_stopped_runs(runs)
     warnings += pairing.warnings
     warnings += _left_out(pairing)
     warnings += _uneven_failures(runs, rows)
     if len(pairing):
         warnings += _asked_differently(*rows, pairing)
-        baseline_answers, candidate_answers = (float(side.answers.mean()) for side in pairing.sides)
-        repeats_named = any(difference.what == "repeats" for difference in differences)
-        if (
-            abs(baseline_answers - candidate_answers)
-            > 0.1 * min(baseline_answers, candidate_answers)
-            and not repeats_named
-        ):
-            warnings.append(
-                f"answers per problem: {baseline_answers:.3g} in the baseline, {candidate_answers:.3g} in the candidate"
-            )
+        if all(difference.what != "repeats" for difference in differences):
+            warnings += _uneven_answers(pairing)
     warnings += [str(difference) for difference in differences]
     warnings += unstated(*runs)
     return warnings
+
+
+def _orders_of_stopped_runs(runs: tuple[Bundle, Bundle]) -> Iterator[str]:
+    """The warning about two runs that their rules stopped, if their problems came in different orders."""
+    if any(spending_of(run.stopped) != STOPPED for run in runs):
+        return
+    baseline_seed, candidate_seed = (run.config.get("shuffle_seed") for run in runs)
+    if baseline_seed != candidate_seed:
+        yield (
+            f"rules stopped both runs, in different orders (shuffle_seed {baseline_seed}, {candidate_seed}): which "
+            "problems they share depends on both, and no interval quite allows for that"
+        )
+
+
+def _uneven_answers(pairing: Pairing) -> Iterator[str]:
+    """The warning about different numbers of answers per problem."""
+    baseline_answers, candidate_answers = (float(side.answers.mean()) for side in pairing.sides)
+    tolerance = 0.1 * min(baseline_answers, candidate_answers)
+    if abs(baseline_answers - candidate_answers) > tolerance:
+        yield f"answers per problem: {baseline_answers:.3g} in the baseline, {candidate_answers:.3g} in the candidate"
 
 
 def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
@@ -285,6 +291,7 @@ def _noise(side_name: str, run: Bundle) -> Iterator[str]:
 
 
 def _score_change(change: JsonDict) -> float:
+    """The change of the score between two runs; 0 when it is unknown."""
     return as_number(change.get("score")) or 0.0
 
 
@@ -298,39 +305,36 @@ def _left_out(pairing: Pairing) -> Iterator[str]:
     if pairing.only_baseline or pairing.only_candidate:
         unpaired = f"{pairing.only_baseline:,} only in the baseline, {pairing.only_candidate:,} only in the candidate"
         yield f"{counted(len(pairing), 'problem')} paired; {unpaired}"
-    unscored_problems = pairing.baseline.unscored, pairing.candidate.unscored
-    if any(unscored_problems):
-        counts = (
-            f"{unscored_problems[0]:,} in the baseline, {unscored_problems[1]:,} in the candidate"
-        )
+    baseline_unscored = pairing.baseline.unscored
+    candidate_unscored = pairing.candidate.unscored
+    if baseline_unscored or candidate_unscored:
+        counts = f"{baseline_unscored:,} in the baseline, {candidate_unscored:,} in the candidate"
         yield f"problems without a scored answer are left out: {counts}"
 
 
 def _uneven_failures(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> Iterator[str]:
     """The warning that many more rows failed on one side than on the other; failed rows are not in the scores."""
-    planned = [
-        max(planned_rows(run, side_rows), 1) for run, side_rows in zip(runs, rows, strict=True)
-    ]
-    missing = missing_rows(runs, rows)
-    if abs(missing[0] / planned[0] - missing[1] / planned[1]) <= _UNEVEN:
-        return
+    failed_counts = missing_rows(runs, rows)
+    failed_shares: list[float] = []
     failures: list[str] = []
     scores: list[float] = []
-    for side_name, side_rows, failed, planned_count in zip(
-        WORDS, rows, missing, planned, strict=True
-    ):
+    for side_name, run, side_rows, failed in zip(WORDS, runs, rows, failed_counts, strict=True):
+        planned = max(planned_rows(run, side_rows), 1)
+        failed_shares.append(failed / planned)
         failures.append(f"{counted(failed, 'row')} failed in {side_name}{_causes(side_rows)}")
-        scores.append(float(side_rows.reward[side_rows.scored].sum()) / planned_count)
-    yield f"{', '.join(failures)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
+        scores.append(float(side_rows.reward[side_rows.scored].sum()) / planned)
+    baseline_share, candidate_share = failed_shares
+    if abs(baseline_share - candidate_share) > _UNEVEN:
+        yield f"{', '.join(failures)}: with failed rows as 0 the scores are {scores[0]:.4f} and {scores[1]:.4f}"
 
 
 def _causes(rows: RowTable) -> str:
     """The most frequent causes of failed rows, in brackets."""
     codes, counts = np.unique(rows.cause[~rows.scored], return_counts=True)
     ranked = sorted(zip(counts.tolist(), codes.tolist(), strict=True), reverse=True)
-    causes = [
-        f"{count:,} {rows.causes[code] or 'unknown'}" for count, code in ranked[:_MOST_CAUSES]
-    ]
+    causes: list[str] = []
+    for count, code in ranked[:_MOST_CAUSES]:
+        causes.append(f"{count:,} {rows.causes[code] or 'unknown'}")
     return f" ({', '.join(causes)})" if causes else ""
 
 

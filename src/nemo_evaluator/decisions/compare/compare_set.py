@@ -7,7 +7,8 @@ from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.compare.compare_runs import CompareOptions, compare_runs
+from nemo_evaluator.decisions.compare.compare_runs import compare_runs
+from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict, worst
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles

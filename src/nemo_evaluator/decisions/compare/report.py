@@ -6,8 +6,9 @@ from typing import Final, Self
 
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict, ReportMapping
-from nemo_evaluator.decisions.compare.changes import FlipReport, Shift
+from nemo_evaluator.decisions.compare.changes import FlipReport
 from nemo_evaluator.decisions.compare.comparability import SettingDifference
+from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.statistics import Interval, PairedTest, score

@@ -137,18 +137,42 @@ def judge(
         return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, (reason,))
     gain = interval if better > 0 else mirrored(interval)
     relation = relation_of(gain, max_drop)
-    loss_word = "drop" if better > 0 else "rise"
-    limit_words = f"the limit of {max_drop:g}"
     bounds = f"[{interval.lower:+.4f}, {interval.upper:+.4f}]"
     difference = f"{interval.value:+.4f} {bounds} over {counted(interval.n, 'problem')}"
     if needed:
         open_difference = f"{difference}; {settling(needed, available)}"
     else:
         open_difference = difference
-    certain_loss = ""
-    if gain.upper is not None and gain.upper < 0:
-        certain_loss = f" (a small {loss_word} is certain)"
-    reasons = {
+    reasons = _reasons(
+        max_drop,
+        loss_word="drop" if better > 0 else "rise",
+        loss_is_certain=gain.upper is not None and gain.upper < 0,
+        difference=difference,
+        open_difference=open_difference,
+    )
+    return Judgement(VERDICTS[relation], relation, (reasons[relation],))
+
+
+def _reasons(
+    max_drop: float,
+    *,
+    loss_word: str,
+    loss_is_certain: bool,
+    difference: str,
+    open_difference: str,
+) -> dict[Relation, str]:
+    """The reason for each relation.
+
+    Args:
+        max_drop: The limit.
+        loss_word: What a loss is called.
+        loss_is_certain: Whether the whole interval is on the side of a loss.
+        difference: The difference in words.
+        open_difference: The difference in words, with how many problems would settle an open comparison.
+    """
+    limit_words = f"the limit of {max_drop:g}"
+    certain_loss = f" (a small {loss_word} is certain)" if loss_is_certain else ""
+    return {
         Relation.WORSE: f"the {loss_word} is more than {limit_words}: {difference}",
         Relation.INFERIOR: f"a {loss_word} is certain, but not that it exceeds {limit_words}: {open_difference}",
         Relation.UNKNOWN: f"a {loss_word} beyond {limit_words} cannot be ruled out: {open_difference}",
@@ -156,7 +180,6 @@ def judge(
         Relation.EQUIVALENT: f"the difference is within {limit_words} both ways{certain_loss}: {difference}",
         Relation.NON_INFERIOR: f"a {loss_word} beyond {limit_words} is excluded{certain_loss}: {difference}",
     }
-    return Judgement(VERDICTS[relation], relation, (reasons[relation],))
 
 
 def mirrored(interval: Interval) -> Interval:

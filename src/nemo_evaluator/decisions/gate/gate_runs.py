@@ -5,6 +5,7 @@ at most the error probability of its own test. A NO-GO needs proof on *any* benc
 policy's correction applies within each tier, so that supporting benchmarks do not dilute a critical one.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
-from nemo_evaluator.decisions.compare.compare_runs import CompareOptions, Comparison
+from nemo_evaluator.decisions.compare.comparison import Comparison
+from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.gate.data_needed import remedy_for
 from nemo_evaluator.decisions.gate.report import (
     BenchmarkGate,
@@ -39,6 +41,7 @@ from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.decisions.pairing import Pairing, hidden_loss, imagined, missing_rows
 from nemo_evaluator.decisions.usability import rows_of_run, tampered_too_much, unfit
 from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.statistics import ANYTIME
 
@@ -209,22 +212,16 @@ class _Gate:
             seed=policy.seed,
             direction=limits.direction,
         )
-        # Any other metric is the name of an additional scorer.
-        scorer = None if limits.metric in (None, *GATED_METRICS) else limits.metric
-        baseline_rows = rows_of_run(left, scorer=scorer, better=options.better)
-        candidate_rows = rows_of_run(right, scorer=scorer, better=options.better)
-        if limits.metric == "pass@1":
-            for rows in (baseline_rows, candidate_rows):
-                rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
+        scorer = _extra_scorer(limits)
+        baseline_rows = _gated_rows(left, limits, options.better)
+        candidate_rows = _gated_rows(right, limits, options.better)
         any_scored = baseline_rows.scored.any() or candidate_rows.scored.any()
         if scorer is not None and not any_scored:
             entry.reasons.append(f"no row has a reward of {scorer!r}")
             return None
         compared = Comparison(left, right, baseline_rows, right=candidate_rows, options=options)
         pairing = compared.pairing
-        warnings = caveats(compared.runs, compared.rows, pairing, differences=compared.differences)
-        self._warn(entry, warnings)
-        self._warn(entry, hidden_loss(compared.missing, limits.max_drop, options.better))
+        self._warn_of_limitations(entry, compared, options)
         if self._details and scorer is None:
             entry.regression = compared.report()
         default_metric = "pass@1" if pairing.lattice else "mean_reward"
@@ -241,6 +238,16 @@ class _Gate:
             entry, compared, limits, better=options.better, by_rows=scorer is None
         )
         return None if invalid_reasons else measurement
+
+    def _warn_of_limitations(
+        self, entry: BenchmarkGate, compared: Comparison, options: CompareOptions
+    ) -> None:
+        """Add warnings about what weakens a comparison without deciding it."""
+        notes = caveats(
+            compared.runs, compared.rows, compared.pairing, differences=compared.differences
+        )
+        self._warn(entry, notes)
+        self._warn(entry, hidden_loss(compared.missing, options.max_drop, options.better))
 
     def _evidence(
         self,
@@ -281,25 +288,53 @@ class _Gate:
         )
         self._warn(entry, measurement.measured.notes)
         _fill_scores(entry, measurement.measured, pairing)
+        if by_rows:
+            self._count_failed_rows(measurement, compared, better, measured_on=measured_on)
+        return measurement
+
+    def _count_failed_rows(
+        self,
+        measurement: Measurement,
+        compared: Comparison,
+        better: float,
+        *,
+        measured_on: Callable[[Pairing], Measured],
+    ) -> None:
+        """Add the margins with failed rows counted either way; a doubt if nothing bounds what they hide."""
+        pairing = measurement.pairing
         missing_counts = missing_rows(compared.runs, compared.rows)
-        if not by_rows or not any(missing_counts):
-            return measurement
+        if not any(missing_counts):
+            return
         if not pairing.bounded:
             explanation = "rewards beyond [0, 1] set no bound to what they hide"
             measurement.doubts.append(
                 f"{counted(sum(missing_counts), 'row')} failed, and {explanation}"
             )
-            return measurement
+            return
         filled_against = imagined(compared.runs, compared.rows, pairing, better=better)
         filled_in_favour = imagined(compared.runs, compared.rows, pairing, better=-better)
         measurement.worst = measured_on(filled_against)
         measurement.best = measured_on(filled_in_favour)
         measurement.note_missing(missing_counts, self._alpha)
-        return measurement
 
     def _warn(self, entry: BenchmarkGate, notes: list[str]) -> None:
         """Add warnings to the report, each with the name of its benchmark."""
         self._warnings += [f"{entry.benchmark}: {note}" for note in notes]
+
+
+def _extra_scorer(limits: PolicyDefaults) -> str | None:
+    """The additional scorer whose rewards are gated; None for the benchmark's own rewards."""
+    if limits.metric is None or limits.metric in GATED_METRICS:
+        return None
+    return limits.metric
+
+
+def _gated_rows(run: Bundle, limits: PolicyDefaults, better: float) -> RowTable:
+    """The rows of a run with the rewards of the gated metric; for pass@1, whether each answer is right."""
+    rows = rows_of_run(run, scorer=_extra_scorer(limits), better=better)
+    if limits.metric == "pass@1":
+        rows.reward = np.where(rows.scored, rows.reward > 0, np.nan)
+    return rows
 
 
 def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:

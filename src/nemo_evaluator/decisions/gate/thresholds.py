@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from nemo_evaluator.config.gate_policy import PolicyDefaults
-from nemo_evaluator.decisions.calibrate.report import LabelledPair
+from nemo_evaluator.decisions.calibrate.labelled_pair import LabelledPair
 from nemo_evaluator.decisions.compare.verdict import shifted
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
 from nemo_evaluator.decisions.pairing import Pairing

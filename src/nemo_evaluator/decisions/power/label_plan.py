@@ -8,10 +8,11 @@ from pathlib import Path
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.decisions.calibrate.judged_rows import USUAL_JUDGE
-from nemo_evaluator.decisions.power.plan import PowerPlan, PowerQuestion
+from nemo_evaluator.decisions.power.plan import PowerPlan
+from nemo_evaluator.decisions.power.question import PowerQuestion
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.statistics.intervals import z_quantile
-from nemo_evaluator.statistics.ppi import expected_half_width
+from nemo_evaluator.statistics.judge_error import expected_half_width
 
 _SPLITS = (0.02, 0.05, *(part / 10 for part in range(1, 10)), 0.95, 0.98)
 
@@ -114,31 +115,15 @@ def plan_labels(
     score = min(max(plan.score, 0.02), 0.98)
 
     def splits() -> Iterator[LabelSplit]:
-        """The splits in ``_SPLITS``, each adjusted to the problems that there are, if it buys at least ten labels."""
+        """The splits in ``_SPLITS`` that buy at least ten labels."""
         for share in _SPLITS:
-            labels = int(share * budget / label)
-            problems = int((budget - labels * label) / answer)
-            if available is not None and problems > available:
-                problems = available
-                labels = int((budget - available * answer) / label)
-            # Only an answer can be labelled.
-            labels = min(labels, problems)
+            problems, labels = _purchase(budget, share, label, answer=answer, available=available)
             if labels >= 10:
                 half_width = expected_half_width(
                     labels, problems, score, sensitivity=sensitivity, specificity=specificity
                 )
-                z_of_interval = z_quantile(question.confidence)
-                widths_to_detect = (
-                    z_of_interval + z_quantile(2 * question.power - 1)
-                ) / z_quantile(0.95)
-                yield LabelSplit(
-                    problems,
-                    labels,
-                    half_width,
-                    detectable_drop=widths_to_detect
-                    * half_width
-                    * math.sqrt(2 * (1 - question.correlation)),
-                )
+                detectable_drop = _detectable_drop(half_width, question)
+                yield LabelSplit(problems, labels, half_width, detectable_drop=detectable_drop)
 
     ranked_splits = sorted(dict.fromkeys(splits()), key=lambda split: split.half_width)
     if not ranked_splits:
@@ -155,3 +140,31 @@ def plan_labels(
         available=available,
         settles=settles,
     )
+
+
+def _purchase(
+    budget: float, share: float, label: float, *, answer: float, available: int | None
+) -> tuple[int, int]:
+    """How many problems and labels a budget buys.
+
+    Args:
+        budget: The budget of one side in US dollars.
+        share: The share of the budget for labels.
+        label: The cost of a label.
+        answer: The cost of an answer.
+        available: How many problems the benchmark has; what they leave of the budget buys more labels.
+    """
+    labels = int(share * budget / label)
+    problems = int((budget - labels * label) / answer)
+    if available is not None and problems > available:
+        problems = available
+        labels = int((budget - available * answer) / label)
+    # Only an answer can be labelled.
+    return problems, min(labels, problems)
+
+
+def _detectable_drop(half_width: float, question: PowerQuestion) -> float:
+    """The drop that a comparison of two sides detects, each with this half width of its score."""
+    z_of_interval = z_quantile(question.confidence)
+    widths_to_detect = (z_of_interval + z_quantile(2 * question.power - 1)) / z_quantile(0.95)
+    return widths_to_detect * half_width * math.sqrt(2 * (1 - question.correlation))

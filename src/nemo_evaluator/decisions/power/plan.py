@@ -2,70 +2,18 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.gate.data_needed import observed_spread
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
-from nemo_evaluator.decisions.pairing import pair
-from nemo_evaluator.decisions.power.power_model import (
-    Differences,
-    assumed,
-    measured,
-    measured_flips,
-)
-from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.decisions.power.plan_basis import PlanBasis, basis_of_pair, basis_of_run
+from nemo_evaluator.decisions.power.power_model import Differences, assumed
+from nemo_evaluator.decisions.power.question import AnswerPrice, PowerQuestion
 from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.row_table import RowTable, read_table
-from nemo_evaluator.statistics import Spread, VarianceComponents, variance_components
-from nemo_evaluator.statistics.groups import is_binary
 
 DEFAULT_REPEATS: Final = (1, 2, 4, 8)
-_FEW: Final = 30
-
-
-@dataclass(frozen=True, slots=True)
-class PowerQuestion:
-    """The drop to detect, and the error rates.
-
-    Attributes:
-        drop: The drop, in score units.
-        power: The probability of detecting it.
-        confidence: Confidence level of the interval.
-        correlation: The assumed correlation between the answers of the two sides.
-        benchmarks: The size of the suite; None for the number of planned benchmarks.
-        repeats: The numbers of repeats to plan for; empty for the default ones.
-    """
-
-    drop: float
-    power: float = 0.8
-    confidence: float = 0.95
-    correlation: float = 0.5
-    benchmarks: int | None = None
-    repeats: Sequence[int] = ()
-
-    @property
-    def alpha(self) -> float:
-        """The one-sided level of a comparison on its own."""
-        return (1 - self.confidence) / 2
-
-    @property
-    def suite(self) -> int:
-        """The number of benchmarks in the suite."""
-        return self.benchmarks or 1
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPrice:
-    """The cost of one answer; unknown parts are None."""
-
-    tokens: float | None = None
-    usd: float | None = None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +34,11 @@ class PlanLine:
     repeats: int
     problems: int | None
     problems_to_rule_out: int | None
-    problems_in_suite: int | None
-    answers: int | None
-    tokens: float | None
-    usd: float | None
-    hours: float | None
+    problems_in_suite: int | None = None
+    answers: int | None = None
+    tokens: float | None = None
+    usd: float | None = None
+    hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +72,6 @@ class PowerPlan:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    """The data a plan is computed from."""
-
-    benchmark: str
-    suite_name: str
-    score: float
-    differences: Differences
-    words: str
-    price: AnswerPrice
-    problems: int | None = None
-    repeats: float = 1.0
-    # Whether answer noise is known, so that other numbers of repeats can be planned.
-    noise_known: bool = False
-    advice: str | None = None
-    notes: tuple[str, ...] = ()
-
-
 def plan_from_score(
     score: float,
     question: PowerQuestion,
@@ -168,7 +98,7 @@ def plan_from_score(
     assumptions = f"assumptions: score {score:g}, answers of the two sides correlate by {question.correlation:g}"
     differences = assumed(score, question.correlation)
     return _plan(
-        _Basis(
+        PlanBasis(
             "assumed",
             "assumed",
             score,
@@ -199,133 +129,50 @@ def plan_from_runs(
         UsageError: There is no run, no scored row, no common benchmark, or fewer than two common problems.
     """
     if candidate is None:
-        runs = find_runs(baseline)
-        runs_per_name = Counter(run.name for run in runs)
-        bases = [_of_run(run, runs_per_name[run.name] > 1, question, usd=usd) for run in runs]
+        bases = _bases_of_runs(baseline, question, usd)
     else:
-        matched = match_bundles(discover_bundles(baseline), discover_bundles(candidate))
-        bases = [
-            _of_pair(name, baseline_run, candidate_run, usd=usd)
-            for name, (baseline_run, candidate_run) in matched.pairs.items()
-        ]
-        if not bases and (matched.only_baseline or matched.only_candidate):
-            sides = [
-                ", ".join(runs_per_name) or "nothing"
-                for runs_per_name in (matched.only_baseline, matched.only_candidate)
-            ]
-            message = f"no benchmark is in both: {sides[0]} against {sides[1]}"
-            raise UsageError(message, hint="give two runs of one benchmark")
+        bases = _bases_of_pairs(baseline, candidate, usd)
     if not bases:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {baseline}", hint=hint)
     # Two runs of one benchmark are not a suite.
-    suite = replace(
-        question, benchmarks=question.benchmarks or len({basis.suite_name for basis in bases})
-    )
-    return [_plan(basis, suite) for basis in bases]
+    suite_names = {basis.suite_name for basis in bases}
+    suite_question = replace(question, benchmarks=question.benchmarks or len(suite_names))
+    return [_plan(basis, suite_question) for basis in bases]
 
 
-def _of_run(run: Bundle, shared: bool, question: PowerQuestion, usd: float | None) -> _Basis:
-    """What one run shows: its score, and the variance within and between its problems."""
-    rows = _scored_rows(run)
-    rewards = rows.reward[rows.scored]
-    components = _components(rows)
-    score = float(rewards.mean())
-    binary = is_binary(rewards)
-    noise_known = not math.isnan(components.within)
-    if binary and not noise_known:
-        differences = assumed(score, question.correlation)
-    else:
-        noise = 2 * components.within if noise_known else 0.0
-        variance_parts = Spread(2 * components.between * (1 - question.correlation), noise)
-        if binary:
-            differences = measured_flips(variance_parts, score, score)
-        else:
-            differences = measured(variance_parts)
-    if noise_known:
-        noise_basis = "answer noise from its repeats"
-    else:
-        noise_basis = "no repeats, so answer noise is not told apart"
-    return _Basis(
-        benchmark=f"{run.name} ({run.path.parent})" if shared else run.name,
-        suite_name=run.name,
-        score=score,
-        differences=differences,
-        words=f"one run ({noise_basis}); the sides are assumed to correlate by {question.correlation:g}",
-        price=_price(run, rows, usd),
-        problems=components.problems,
-        repeats=components.repeats,
-        noise_known=noise_known,
-        advice=components.advice,
-        notes=_doubts(run, components.problems),
-    )
+def _bases_of_runs(folder: Path, question: PowerQuestion, usd: float | None) -> list[PlanBasis]:
+    """What each run under a folder shows on its own."""
+    runs = find_runs(folder)
+    runs_per_name = Counter(run.name for run in runs)
+    bases: list[PlanBasis] = []
+    for run in runs:
+        shares_name = runs_per_name[run.name] > 1
+        bases.append(basis_of_run(run, question, shares_name=shares_name, usd=usd))
+    return bases
 
 
-def _of_pair(name: str, one: Bundle, two: Bundle, usd: float | None) -> _Basis:
-    """What two runs show: the variance of their differences on the problems they share."""
-    rows = _scored_rows(one), _scored_rows(two)
-    pairing = pair(rows[0], rows[1])
-    values = pairing.differences
-    if len(values) < 2:
-        message = f"{name}: {counted(len(values), 'problem')} in both runs: too few to see a spread"
-        raise UsageError(message, hint="give two runs of the same problems, or one run alone")
-    deviation = float(values.std(ddof=1))
-    measured_spread = observed_spread(pairing, rows, deviation)
-    spread = measured_spread or Spread(true=deviation * deviation, noise=0.0)
-    scores = float(pairing.baseline.rewards.mean()), float(pairing.candidate.rewards.mean())
-    components = _components(rows[0])
-    return _Basis(
-        benchmark=name,
-        suite_name=name,
-        score=scores[0],
-        differences=measured_flips(spread, *scores) if pairing.lattice else measured(spread),
-        words=f"two runs, {counted(len(pairing), 'problem')} paired by {pairing.by}",
-        price=_price(one, rows[0], usd),
-        problems=len(pairing),
-        repeats=components.repeats,
-        noise_known=measured_spread is not None and measured_spread.noise > 0,
-        advice=components.advice,
-        notes=tuple(dict.fromkeys(_doubts(one, len(pairing)) + _doubts(two, len(pairing)))),
-    )
-
-
-def _scored_rows(run: Bundle) -> RowTable:
-    """The rows of a run.
+def _bases_of_pairs(baseline: Path, candidate: Path, usd: float | None) -> list[PlanBasis]:
+    """What each benchmark of two runs shows.
 
     Raises:
-        UsageError: The file of rows does not exist, or no row is scored.
+        UsageError: The runs have no benchmark in common.
     """
-    if not run.results.is_file():
+    matched = match_bundles(discover_bundles(baseline), discover_bundles(candidate))
+    bases: list[PlanBasis] = []
+    for name, (baseline_run, candidate_run) in matched.pairs.items():
+        bases.append(basis_of_pair(name, baseline_run, candidate_run, usd=usd))
+    if not bases and (matched.only_baseline or matched.only_candidate):
+        baseline_names = ", ".join(matched.only_baseline) or "nothing"
+        candidate_names = ", ".join(matched.only_candidate) or "nothing"
         raise UsageError(
-            f"{run.results} does not exist", hint="a plan needs the rows beside the bundle"
+            f"no benchmark is in both: {baseline_names} against {candidate_names}",
+            hint="give two runs of one benchmark",
         )
-    rows = read_table(run.results)
-    if not rows.scored.any():
-        raise UsageError(
-            f"{run.name}: no row of {run.results} is scored", hint=f"nel check {run.path.parent}"
-        )
-    return rows
+    return bases
 
 
-def _components(rows: RowTable) -> VarianceComponents:
-    """The variance of the scored rewards within and between problems."""
-    return variance_components(rows.problem[rows.scored], rows.reward[rows.scored])
-
-
-def _doubts(run: Bundle, problems: int) -> tuple[str, ...]:
-    """Warnings about an invalid run, and about too few problems to estimate a variance."""
-    if run.invalid:
-        doubts = [f"{run.run_id} is INVALID: {'; '.join(run.invalid)}"]
-    else:
-        doubts = []
-    if problems < _FEW:
-        doubts.append(
-            f"only {counted(problems, 'problem')} to judge the spread by: take the plan as a rough one"
-        )
-    return tuple(doubts)
-
-
-def _plan(basis: _Basis, question: PowerQuestion) -> PowerPlan:
+def _plan(basis: PlanBasis, question: PowerQuestion) -> PowerPlan:
     """Compute one line per number of repeats, and the drop that the present problems detect."""
     differences = basis.differences
     current_repeats = basis.repeats
@@ -387,42 +234,24 @@ def _line(
     problems_to_exclude = differences.problems_to_rule_out(
         drop, repeats, power=power_of_each, alpha=alpha
     )
+    line = PlanLine(
+        repeats=repeats, problems=problems_alone, problems_to_rule_out=problems_to_rule_out
+    )
     if problems_to_find is None or problems_to_exclude is None:
-        problems_in_suite: int | None = None
-    else:
-        problems_in_suite = max(problems_to_find, problems_to_exclude)
-    answers = None if problems_in_suite is None else problems_in_suite * repeats
-
-    def total(one: float | None) -> float | None:
-        """The total of a quantity, given its amount for one answer."""
-        return None if one is None or answers is None else one * answers
-
-    seconds = total(price.seconds)
-    hours = None if seconds is None else seconds / 3600
-    return PlanLine(
-        repeats,
-        problems_alone,
-        problems_to_rule_out,
+        return line
+    problems_in_suite = max(problems_to_find, problems_to_exclude)
+    answers = problems_in_suite * repeats
+    seconds = _total(price.seconds, answers)
+    return replace(
+        line,
         problems_in_suite=problems_in_suite,
         answers=answers,
-        tokens=total(price.tokens),
-        usd=total(price.usd),
-        hours=hours,
+        tokens=_total(price.tokens, answers),
+        usd=_total(price.usd, answers),
+        hours=None if seconds is None else seconds / 3600,
     )
 
 
-def _price(run: Bundle, rows: RowTable, usd: float | None) -> AnswerPrice:
-    """The mean tokens, cost and seconds of an answer of the run; ``usd`` replaces the measured cost."""
-    steps = run.runtime.total_steps or len(rows)
-    elapsed = run.runtime.elapsed_seconds
-    tokens = run.runtime.total_tokens
-    if len(rows) and rows.cost.any():
-        usd_per_answer: float | None = float(rows.cost.mean())
-    else:
-        usd_per_answer = None
-    tokens_per_answer, seconds_per_answer = (
-        amount / steps if amount and steps else None for amount in (tokens, elapsed)
-    )
-    return AnswerPrice(
-        tokens_per_answer, usd if usd is not None else usd_per_answer, seconds_per_answer
-    )
+def _total(of_one_answer: float | None, answers: int) -> float | None:
+    """The total of a quantity for all answers; None when it is unknown."""
+    return None if of_one_answer is None else of_one_answer * answers
