@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nemo_evaluator.core.errors import TamperError
+from nemo_evaluator.core.errors import ScorerError, TamperError
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle
 from nemo_evaluator.engine.columns import Columns
 from nemo_evaluator.engine.evaluation import evaluate
@@ -91,3 +91,23 @@ async def test_programs_that_tamper_stand_beside_the_headline(
     result = SuiteResult([BenchmarkResult("sums", document)])
     assert result.exit_code == 3
     assert summary_text(result, tmp_path).count("with these rows as 0 the score is 0.9750") == 1
+
+
+async def test_the_terminal_shows_the_rows_behind_the_interval(
+    sums: Any, scripted: Any, tmp_path: Path
+) -> None:
+    def refuse(response: str) -> None:
+        if response == "0":
+            raise ScorerError("cannot score")
+
+    sums.size, sums.on_verify = 43, refuse
+    done = await evaluate(Evaluation(sums, scripted, tmp_path))
+    (line,) = [
+        line
+        for line in summary_text(
+            SuiteResult([BenchmarkResult("sums", done.bundle)]), tmp_path
+        ).splitlines()
+        if "pass@1" in line
+    ]
+    assert " 42 " in line
+    assert " 43 " not in line

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.core.values import replace
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import Evaluation
@@ -81,23 +82,9 @@ async def run_evaluation(
     Raises:
         NelError: The error that stopped the benchmark, if any.
     """
-    client = _client_of(solver)
-    recorded_config: JsonDict = {}
-    if client is not None:
-        recorded_config = {"model": client.endpoint.model, "base_url": client.endpoint.url}
-    recorded_config |= config or {}
-    if model_url is not None:
-        recorded_config["base_url"] = model_url
-    judge = _client_of(judge_client)
-    clients = {"judge": judge} if judge is not None else None
-    job = Evaluation(
-        environment=env,
-        solver=solver,
-        task_dir=_task_dir(step_log_dir, env.name),
-        verifier=Verifier(env, None, clients, allow_fallback=allow_fallback),
-        service=_service(client, recorded_config),
-        solver_settings=bind_solver(solver).settings,
-        config=recorded_config,
+    evaluation = replace(
+        _evaluation(env, solver, step_log_dir, config=config, model_url=model_url),
+        verifier=_verifier(env, judge_client, allow_fallback=allow_fallback),
         repeats=n_repeats,
         max_problems=max_problems,
         shuffle_seed=shuffle_seed,
@@ -112,12 +99,64 @@ async def run_evaluation(
         resume=resume,
         progress=_progress(progress),
     )
+    return await _finished_bundle(evaluation)
+
+
+def _evaluation(
+    env: EvalEnvironment,
+    solver: object,
+    step_log_dir: str | Path | None,
+    *,
+    config: JsonDict | None,
+    model_url: str | None,
+) -> Evaluation:
+    """Describe the evaluation of a solver on an environment, with default limits.
+
+    Args:
+        env: The benchmark.
+        solver: Answers its problems.
+        step_log_dir: The folder for the results; None for a temporary one.
+        config: Further facts for the bundle's config.
+        model_url: The URL to record for the model; None for the client's.
+    """
+    client = _client_of(solver)
+    recorded_config: JsonDict = {}
+    if client is not None:
+        recorded_config = {"model": client.endpoint.model, "base_url": client.endpoint.url}
+    recorded_config |= config or {}
+    if model_url is not None:
+        recorded_config["base_url"] = model_url
+    return Evaluation(
+        environment=env,
+        solver=solver,
+        task_dir=_task_dir(step_log_dir, env.name),
+        service=_service(client, recorded_config),
+        solver_settings=bind_solver(solver).settings,
+        config=recorded_config,
+    )
+
+
+def _verifier(
+    env: EvalEnvironment, judge_client: Client | ModelClient | None, *, allow_fallback: bool
+) -> Verifier:
+    """Return the verifier of an environment, with the judge if there is one."""
+    judge = _client_of(judge_client)
+    clients = {"judge": judge} if judge is not None else None
+    return Verifier(env, None, clients, allow_fallback=allow_fallback)
+
+
+async def _finished_bundle(evaluation: Evaluation) -> JsonDict:
+    """Run an evaluation, close its environment and solver, and return the bundle with its private keys.
+
+    Raises:
+        NelError: The error that stopped the benchmark, if any.
+    """
     async with AsyncExitStack() as stack:
-        for part in (env, solver):
+        for part in (evaluation.environment, evaluation.solver):
             close = getattr(part, "close", None)
             if close is not None:
                 stack.push_async_callback(close)
-        finished = await evaluate(job)
+        finished = await evaluate(evaluation)
     if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
         raise finished.halt.error
     rows = [row.data for row in read_rows(finished.task.results)]

@@ -16,7 +16,7 @@ from nemo_evaluator.core.errors import (
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.agents import endpoints_of, real_cause
-from nemo_evaluator.engine.halt import Halt, HaltKind
+from nemo_evaluator.engine.halt import Halt
 from nemo_evaluator.engine.job import Evaluation, StepContext
 from nemo_evaluator.engine.scope import Scopes
 from nemo_evaluator.engine.step import StepRunner
@@ -136,4 +136,4 @@ async def run_batch(
             await _until_halt(work(), context.halt)
         except BoundaryError as error:
             cause = real_cause(error, session)
-            context.halt.set(HaltKind.ERROR, cause.message, error=cause)
+            context.halt.set_error(cause)

@@ -109,28 +109,23 @@ class Columns:
             Its failure category; None if it has none.
         """
         failed = outcome["status"] == "failed"
-        text = row["model_response"]
-        finish = row["finish_reason"]
-        refused = is_refusal(text, finish)
-        unparsed = not failed and bool(row.get("unparsed"))
         cause = ""
         if failed:
             failure = outcome.get("failure") or {}
             cause = str(failure.get("cause") or "unknown")
+        text = row["model_response"]
+        refused = is_refusal(text, row["finish_reason"])
+        unparsed = not failed and bool(row.get("unparsed"))
         self.problem.append(row["problem_idx"])
         self.repeat.append(row["repeat"])
         self.reward.append(math.nan if failed else row["reward"])
         self.content.append(content_key(row["problem_hash"]))
         self.cause.add(cause)
-        self.finish.add(finish or "")
+        self.finish.add(row["finish_reason"] or "")
         self.unparsed.append(unparsed)
         self.refused.append(refused)
         self.answers.add(row)
-        if answer is not None:
-            self._add_answer(answer, row["tokens"])
-        else:
-            self.latency.append(math.nan)
-            self.queue.append(math.nan)
+        self._add_answer(answer, row["tokens"])
         category = cause or outcome.get("label")
         if not category and refused:
             category = "refusal"
@@ -144,8 +139,12 @@ class Columns:
             self._add_scored(answer, outcome, row["scorer_rewards"])
         return category or None
 
-    def _add_answer(self, answer: JsonDict, tokens: int) -> None:
-        """Add latency, tokens, attempts and cost of an answer."""
+    def _add_answer(self, answer: JsonDict | None, tokens: int) -> None:
+        """Add latency, tokens, attempts and cost of an answer, if there is one."""
+        if answer is None:
+            self.latency.append(math.nan)
+            self.queue.append(math.nan)
+            return
         get = answer.get
         totals = self.totals
         self.answered += 1

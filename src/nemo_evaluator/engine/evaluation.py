@@ -11,17 +11,13 @@ from nemo_evaluator.core.errors import boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass
-from nemo_evaluator.engine.batch import run_batch, run_whole
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, open_steps
-from nemo_evaluator.engine.loop import Loop
 from nemo_evaluator.engine.plan import ASK, VERIFY, Plan, ReusePlan, chosen_problems, make_plan
 from nemo_evaluator.engine.pool import StepQueue, WorkerPool
 from nemo_evaluator.engine.session import Session
-from nemo_evaluator.engine.step import StepRunner
 from nemo_evaluator.environments.base import EvalEnvironment, RunsFirst
 from nemo_evaluator.runs.bundle import kept_bundle
-from nemo_evaluator.runs.index import kept_index, settle_index
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous, mark_rows_old
 from nemo_evaluator.store.lock import folder_lock
@@ -66,6 +62,8 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
     """
     task = TaskPaths(job.task_dir)
     if isinstance(job.environment, RunsFirst):
+        from nemo_evaluator.engine.batch import run_whole  # noqa: PLC0415 - few benchmarks need it
+
         with folder_lock(task.root, say=job.say):
             await run_whole(job, job.environment)
     plan = await _plan(job)
@@ -121,6 +119,9 @@ async def _run(session: Session, pool: WorkerPool | None) -> Finished:
     job.progress.started(session.name, session.tally, reuse if job.resume else None, todo)
     try:
         if todo and not session.halt:
+            # Imported here and below, because a run that has nothing to do needs neither index nor loop.
+            from nemo_evaluator.runs.index import kept_index  # noqa: PLC0415
+
             with kept_index(session.task, session.journal):
                 await _run_steps(session, pool)
     finally:
@@ -154,6 +155,10 @@ def _unchanged_bundle(session: Session, reuse: ReusePlan) -> JsonDict | None:
 
 async def _run_steps(session: Session, pool: WorkerPool | None) -> None:
     """Run the remaining steps: on remote workers, by the benchmark itself, or in the loop of this process."""
+    from nemo_evaluator.engine.batch import run_batch  # noqa: PLC0415
+    from nemo_evaluator.engine.loop import Loop  # noqa: PLC0415
+    from nemo_evaluator.engine.step import StepRunner  # noqa: PLC0415
+
     job = session.job
     context = session.context
     todo = context.reuse.todo(session.plan)
@@ -200,6 +205,7 @@ def _summarise(session: Session, reuse: ReusePlan) -> Finished:
     # Imported here, because a run that has nothing to do does not need the statistics.
     from nemo_evaluator.engine.bundle import BundleFacts, write_bundle  # noqa: PLC0415
     from nemo_evaluator.engine.views import write_views  # noqa: PLC0415
+    from nemo_evaluator.runs.index import settle_index  # noqa: PLC0415
 
     job = session.job
     context = session.context

@@ -9,6 +9,7 @@ from nemo_evaluator.core.json_coerce import as_count, as_dict, as_number, as_wor
 from nemo_evaluator.core.text import text_of
 from nemo_evaluator.core.types import ModelResponse, SolveResult, VerifyResult
 
+_TEXTS: Final = ("content", "model", "finish_reason")
 _COUNTS: Final = (
     "prompt_tokens",
     "completion_tokens",
@@ -17,6 +18,7 @@ _COUNTS: Final = (
     "cached_tokens",
 )
 _NUMBERS: Final = ("latency_ms", "queue_ms", "time_to_first_token_ms", "cost_usd")
+_texts = attrgetter(*_TEXTS)
 _counts = attrgetter(*_COUNTS)
 _numbers = attrgetter(*_NUMBERS)
 _LONGEST: Final = 100
@@ -48,11 +50,13 @@ def checked_answer(answer: Any) -> SolveResult:
 
 
 def _check_reply(reply: ModelResponse) -> None:
-    """Convert the fields of a model's reply that have the wrong type or are out of range."""
-    if not type(reply.content) is type(reply.model) is type(reply.finish_reason) is str:
-        for name in ("content", "model", "finish_reason"):
-            if type(getattr(reply, name)) is not str:
-                setattr(reply, name, as_word(getattr(reply, name)))
+    """Convert the fields of a model's reply that have the wrong type or are out of range.
+
+    It runs for every answer, so the usual case costs one comparison per field.
+    """
+    for name, value in zip(_TEXTS, _texts(reply), strict=True):
+        if type(value) is not str:
+            setattr(reply, name, as_word(value))
     for name, value in zip(_COUNTS, _counts(reply), strict=True):
         if value is not None and (type(value) is not int or not 0 <= value < _MOST):
             setattr(reply, name, as_count(value))

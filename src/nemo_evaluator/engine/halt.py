@@ -3,6 +3,8 @@
 import asyncio
 from enum import StrEnum
 
+from nemo_evaluator.core.errors import NelError
+
 
 class HaltKind(StrEnum):
     """The reason for which a benchmark stopped early."""
@@ -57,6 +59,14 @@ class Halt:
             self.error = error
             self.drain = drain
         self._event.set()
+
+    def set_error(self, error: NelError) -> None:
+        """Request the stop because of an error.
+
+        Args:
+            error: The error, whose message becomes the reason.
+        """
+        self.set(HaltKind.ERROR, error.message, error=error)
 
     def hurry(self) -> None:
         """Stop waiting for requests in flight."""

@@ -195,29 +195,47 @@ async def chosen_problems(
     if only is None:
         return None
     size = await environment.dataset_size()
-    indices = {entry for entry in only if isinstance(entry, int)}
-    out_of_range = sorted(index for index in indices if index >= size)
+    indices: set[int] = set()
+    prefixes: list[str] = []
+    for entry in only:
+        if isinstance(entry, int):
+            indices.add(entry)
+        else:
+            prefixes.append(entry)
+    out_of_range = [index for index in sorted(indices) if index >= size]
     if out_of_range:
         hint = f"indices go from 0 to {size - 1}" if size else "is the dataset empty?"
         raise UsageError(
             f"{environment.name} has {counted(size, 'problem')}: there is no number {out_of_range[0]}",
             hint=hint,
         )
-    prefixes = [entry for entry in only if isinstance(entry, str)]
     if prefixes:
-        await environment.prepare()
-        matched = set()
-        for index in range(size):
-            digest = problem_hash(await environment.seed(index))
-            matching = [prefix for prefix in prefixes if digest.startswith(prefix)]
-            if matching:
-                matched.update(matching)
-                indices.add(index)
-        unmatched = [prefix for prefix in prefixes if prefix not in matched]
-        if unmatched:
-            hint = "each row of results.jsonl has a problem_hash; for one benchmark of several: benchmarks[N].only"
-            raise UsageError(
-                f"no problem of {environment.name} has a hash that begins with {unmatched[0]}",
-                hint=hint,
-            )
+        indices |= await _problems_with_hash(environment, size, prefixes)
     return sorted(indices)
+
+
+async def _problems_with_hash(
+    environment: EvalEnvironment, size: int, prefixes: Sequence[str]
+) -> set[int]:
+    """Return the indices of the problems whose hash begins with one of the prefixes.
+
+    Raises:
+        UsageError: For a prefix that matches no problem.
+    """
+    await environment.prepare()
+    indices: set[int] = set()
+    unmatched = dict.fromkeys(prefixes)
+    for index in range(size):
+        digest = problem_hash(await environment.seed(index))
+        for prefix in prefixes:
+            if digest.startswith(prefix):
+                indices.add(index)
+                unmatched.pop(prefix, None)
+    if unmatched:
+        first_prefix = next(iter(unmatched))
+        hint = "each row of results.jsonl has a problem_hash; for one benchmark of several: benchmarks[N].only"
+        raise UsageError(
+            f"no problem of {environment.name} has a hash that begins with {first_prefix}",
+            hint=hint,
+        )
+    return indices

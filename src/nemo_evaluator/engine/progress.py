@@ -161,7 +161,8 @@ def describe(tally: Tally) -> str:
     """Describe a running benchmark in one line."""
     facts = [f"{tally.done}/{tally.planned}", *_troubles(tally)]
     if tally.mean_reward is not None:
-        facts.append(f"{'mean_reward' if tally.fractional else 'pass@1'} {tally.mean_reward:.3f}")
+        metric = "mean_reward" if tally.fractional else "pass@1"
+        facts.append(f"{metric} {tally.mean_reward:.3f}")
     facts.append(f"{tally.rate:.1f} steps/s")
     if tally.eta_seconds is not None and tally.done < tally.planned:
         facts.append(f"ETA {clock(tally.eta_seconds)}")
@@ -170,13 +171,17 @@ def describe(tally: Tally) -> str:
     if tally.tokens:
         facts.append(f"{tally.tokens:,} tokens")
     if tally.cost_usd:
-        cost = f"${tally.cost_usd:.4f}"
-        if tally.done >= _ENOUGH_TO_PROJECT:
-            cost_per_step = tally.cost_usd / max(1, tally.done - tally.reused)
-            projected = cost_per_step * (tally.planned - tally.reused)
-            cost += f" of about ${projected:.2f}"
-        facts.append(cost)
+        facts.append(_cost(tally, tally.cost_usd))
     return " | ".join(facts)
+
+
+def _cost(tally: Tally, cost_usd: float) -> str:
+    """Return the cost so far, with a projection once enough steps are done."""
+    if tally.done < _ENOUGH_TO_PROJECT:
+        return f"${cost_usd:.4f}"
+    cost_per_step = cost_usd / max(1, tally.done - tally.reused)
+    projected = cost_per_step * (tally.planned - tally.reused)
+    return f"${cost_usd:.4f} of about ${projected:.2f}"
 
 
 def _troubles(tally: Tally) -> Iterator[str]:
@@ -187,13 +192,12 @@ def _troubles(tally: Tally) -> Iterator[str]:
         delay = max(0, math.ceil(outage.next_try - now))
         deadline = clock(max(0.0, outage.gives_up - now))
         yield f"paused, next try in {delay} s, gives up in {deadline}: {outage.service}: {harmless(outage.reason)}"
-    # A copy, because other threads change the counts meanwhile.
-    retrying = {
-        reason: count for reason, count in tally.health.retrying.copy().items() if count > 0
-    }
+    # Copies, because other threads change the counts meanwhile.
+    # The plus drops reasons whose count went back to 0.
+    retrying = +tally.health.retrying.copy()
     if retrying:
-        most_frequent = max(retrying, key=lambda reason: retrying[reason])
-        yield f"retrying: {sum(retrying.values())}, {most_frequent}"
+        ((most_frequent, _),) = retrying.most_common(1)
+        yield f"retrying: {retrying.total()}, {most_frequent}"
     failed = tally.failed.copy()
     if failed:
         causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -15,6 +16,23 @@ from nemo_evaluator.runs.sessions import sessions
 # Settings that may differ between the shards of one run, such as the part or a free port.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
 _FINISH: Final = "finish that shard with --resume, then merge again"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPart:
+    """The part of a plan that a shard ran.
+
+    Attributes:
+        index: The number of the shard, from 0.
+        total: The number of shards.
+        start: The position of its first problem in the plan.
+        end: The position after its last problem.
+    """
+
+    index: int
+    total: int
+    start: int
+    end: int
 
 
 class ShardResult(Bundle):
@@ -50,9 +68,13 @@ class ShardResult(Bundle):
         return datetime.fromisoformat(self.timestamp).astimezone(UTC)
 
     @property
-    def part(self) -> JsonDict | None:
-        """``idx``, ``total`` and ``range`` of the shard; None for a run that is not a shard."""
-        return self.config.get("shard")
+    def part(self) -> ShardPart | None:
+        """Which part of the plan the shard ran; None for a run that is not a shard."""
+        shard = self.config.get("shard")
+        if shard is None:
+            return None
+        start, end = shard["range"]
+        return ShardPart(index=shard["idx"], total=shard["total"], start=start, end=end)
 
     def settings(self) -> JsonDict:
         """Return the settings that must be equal in all shards of a run."""
@@ -110,17 +132,20 @@ def _different_parts(first: JsonDict | None, other: JsonDict | None) -> list[str
 
 def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
     """Return the parts of the plan that no shard covers: by number if all have the same total, else by problems."""
-    shard_parts = [shard.part for shard in shards if shard.part is not None]
-    if len(shard_parts) < len(shards):
-        return []
-    totals = {part["total"] for part in shard_parts}
+    parts: list[ShardPart] = []
+    for shard in shards:
+        if shard.part is None:
+            return []
+        parts.append(shard.part)
+    totals = {part.total for part in parts}
     if len(totals) == 1:
-        present_indices = {part["idx"] for part in shard_parts}
+        present_indices = {part.index for part in parts}
         missing_indices = set(range(totals.pop())) - present_indices
         return [str(index) for index in sorted(missing_indices)]
     missing_ranges = []
     covered = 0
-    for start, end in [*sorted(part["range"] for part in shard_parts), [selected, selected]]:
+    ranges = sorted((part.start, part.end) for part in parts)
+    for start, end in [*ranges, (selected, selected)]:
         if start > covered:
             missing_ranges.append(f"problems {covered}-{start - 1} of the plan")
         covered = max(covered, end)
@@ -129,17 +154,23 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
 
 def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
     """Return why shards ended early; None if none did."""
-    stopped_shards = {shard.folder.parent.name: shard.stopped for shard in shards if shard.stopped}
-    kinds = [facts["kind"] for facts in stopped_shards.values() if facts.get("kind")]
+    stopped_shards: JsonDict = {}
+    kinds: list[str] = []
+    reasons: list[str] = []
+    for shard in shards:
+        facts = shard.stopped
+        if not facts:
+            continue
+        name = shard.folder.parent.name
+        stopped_shards[name] = facts
+        if facts.get("kind"):
+            kinds.append(facts["kind"])
+        if facts.get("reason"):
+            reasons.append(f"{name}: {facts['reason']}")
     if not stopped_shards:
         return None
     if not kinds:
         return {"shards": stopped_shards}
-    reasons = [
-        f"{name}: {facts['reason']}"
-        for name, facts in stopped_shards.items()
-        if facts.get("reason")
-    ]
     return {"kind": kinds[0], "reason": "; ".join(reasons), "shards": stopped_shards}
 
 

@@ -49,7 +49,7 @@ class FailedSteps:
         file_error = out_of_files(error)
         if file_error is not None:
             shortage_error = storage_error(file_error)
-            self._ctx.halt.set(HaltKind.ERROR, shortage_error.message, error=shortage_error)
+            self._ctx.halt.set_error(shortage_error)
             return False
         work.attempts += error.attempts
         retriable = POLICY[error.cause].retry
@@ -72,7 +72,7 @@ class FailedSteps:
             self._ctx.halt.set(kind, error.message, error=error, drain=DRAIN)
             return
         if policy.stop is Stop.AT_ONCE:
-            self._ctx.halt.set(HaltKind.ERROR, error.message, error=error)
+            self._ctx.halt.set_error(error)
             return
         if policy.row is RowOutcome.ZERO:
             verdict = VerifyResult(0.0, None, {"method": "not_asked", "error": error.message})
@@ -117,7 +117,7 @@ class FailedSteps:
         if self._rejections >= threshold:
             message = f"the first requests were all {description}: {error.message}"
             stop_error = type(error)(message, hint=hint)
-            self._ctx.halt.set(HaltKind.ERROR, stop_error.message, error=stop_error)
+            self._ctx.halt.set_error(stop_error)
 
     def _stop_if_solver_is_broken(self, error: BoundaryError) -> None:
         """Stop if the solver raised: at once, or for agents after several failures in a row."""
@@ -130,4 +130,4 @@ class FailedSteps:
         hint = "set skip_failed: true to record such rows as failed and continue"
         stop_error = SolverError(f"the solver raised: {error.message}", hint=hint)
         stop_error.__cause__ = error.__cause__
-        self._ctx.halt.set(HaltKind.ERROR, stop_error.message, error=stop_error)
+        self._ctx.halt.set_error(stop_error)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
 # The name of the judge's client, if the Python API supplies one.
 _JUDGE_CLIENT: Final = "judge"
-_NO_JUDGE: Final = 3
 _SHORT: Final = 40
 NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
 _ADD_JUDGE: Final = (
@@ -198,10 +197,11 @@ class Verifier:
 
     def _without_judge(self, verdict: VerifyResult) -> None:
         """Raise JudgeError unless fallback scores are allowed and the verdict names its fallback."""
-        if not self._fallback or "fallback" not in verdict.scoring_details:
-            raise JudgeError(
-                NEEDS_JUDGE, hint=judge_hint(self._environment.facts()), attempts=_NO_JUDGE
-            )
+        if self._fallback and "fallback" in verdict.scoring_details:
+            return
+        error = JudgeError(NEEDS_JUDGE, hint=judge_hint(self._environment.facts()))
+        error.final = True
+        raise error
 
     @property
     def judged(self) -> bool:

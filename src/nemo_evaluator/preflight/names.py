@@ -9,7 +9,7 @@ from nemo_evaluator.config import BenchmarkConfig, EvalConfig, ScoringConfig
 from nemo_evaluator.config.fields import NotYet
 from nemo_evaluator.config.groups import SCHEMES
 from nemo_evaluator.config.kinds import KindOf, marks
-from nemo_evaluator.core.kinds import NOT_YET
+from nemo_evaluator.core.kinds import NOT_YET, Kinds
 from nemo_evaluator.core.registry import did_you_mean, find_file
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import JUDGES, NEEDS_JUDGE, judge_hint, lacks_judge
@@ -19,6 +19,7 @@ from nemo_evaluator.preflight.obstacle import ConfigPath, Obstacle, obstacles_of
 
 # Named in the reference's examples and playbooks, but not supported yet.
 _PLANNED: Final = frozenset({"research-bench"})
+_LISTED: Final = "see `nel list` for those that are"
 
 
 def unsupported_kinds(config: EvalConfig) -> Iterator[Obstacle]:
@@ -74,23 +75,28 @@ def _unsupported(model: BaseModel, path: ConfigPath, named: list[Any]) -> Iterat
         path: Its path in the config.
         named: The sandboxes that the config defines by name; each is reported where it is defined.
     """
-    kinds_of_field = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
     for name, mark in marks(type(model), NotYet):
         if name in model.model_fields_set and getattr(model, name):
             message = f"the setting {name!r} is {mark.reason}"
             yield Obstacle((*path, name), message, "remove it")
+    kinds_of_field = {name: mark.kinds for name, mark in marks(type(model), KindOf)}
     for name in type(model).model_fields:
         kinds = kinds_of_field.get(name)
         for inner_path, inner in _schema_objects(getattr(model, name), (*path, name)):
             if inner_path[-1] == "sandbox" and inner in named:
                 continue
-            kind_name = getattr(inner, "type", "")
-            missing_reason = kinds.get(kind_name).missing if kinds is not None else None
-            if kinds is not None and missing_reason is not None:
-                message = f"{kinds.kind} {kind_name!r} is {missing_reason}"
-                supported = f"supported: {', '.join(kinds.ready())}"
-                yield Obstacle((*inner_path, "type"), message, supported)
+            if kinds is not None:
+                yield from _missing_kind(kinds, inner, inner_path)
             yield from _unsupported(inner, inner_path, named)
+
+
+def _missing_kind(kinds: Kinds, settings: BaseModel, path: ConfigPath) -> Iterator[Obstacle]:
+    """Yield a problem if settings are those of a kind that is not supported."""
+    kind_name = getattr(settings, "type", "")
+    missing_reason = kinds.get(kind_name).missing
+    if missing_reason is not None:
+        message = f"{kinds.kind} {kind_name!r} is {missing_reason}"
+        yield Obstacle((*path, "type"), message, f"supported: {', '.join(kinds.ready())}")
 
 
 def _schema_objects(value: Any, path: ConfigPath) -> Iterator[tuple[ConfigPath, BaseModel]]:
@@ -121,17 +127,19 @@ def _unknown_benchmark(name: str, path: ConfigPath) -> Iterator[Obstacle]:
         missing_reason = SCHEMES.get(scheme).missing
         if missing_reason is not None:
             message = f"{scheme}:// benchmarks are {missing_reason}"
-            yield Obstacle(path, message, "see `nel list` for those that are")
+            yield Obstacle(path, message, _LISTED)
         return
     file = name if name.endswith(".py") else name.rpartition(":")[0]
     if file.endswith(".py"):
         yield from obstacles_of(path, find_file, file, hint="")
         return
-    if name.lower().replace("_", "-") in _PLANNED:
-        message = f"benchmark {name!r} is {NOT_YET}"
-        yield Obstacle(path, message, "see `nel list` for those that are")
+    lower_name = name.lower()
+    with_underscores = lower_name.replace("-", "_")
+    with_hyphens = lower_name.replace("_", "-")
+    if with_hyphens in _PLANNED:
+        yield Obstacle(path, f"benchmark {name!r} is {NOT_YET}", _LISTED)
         return
-    spellings = {name.lower(), name.lower().replace("-", "_")}
-    if spellings.isdisjoint(list_environments()):
-        hint = did_you_mean(name, list_environments())
+    known_names = list_environments()
+    if lower_name not in known_names and with_underscores not in known_names:
+        hint = did_you_mean(name, known_names)
         yield Obstacle(path, f"unknown benchmark {name!r}", hint)

@@ -66,12 +66,14 @@ async def _obstacles(
 
     Benchmarks that ``wrong_paths`` already contains are not opened.
     """
-    obstacles = [*obstacles_of(("output", "export"), _check_exports, config.output)]
+    obstacles: list[Obstacle] = []
+    obstacles += obstacles_of(("output", "export"), _check_exports, config.output)
     obstacles += missing_prices(config)
     obstacles += obstacles_of(("benchmarks",), check_baselines, config, shard)
     obstacles += check_site(config)
     if pinging:
-        obstacles += [obstacle async for obstacle in ping(config)]
+        async for obstacle in ping(config):
+            obstacles.append(obstacle)
     if config.cluster.type != "local":
         return obstacles
     use_datasets(config.datasets)
@@ -79,7 +81,8 @@ async def _obstacles(
         shown_path = f"benchmarks[{index}]"
         if any(path.startswith(shown_path) for path in wrong_paths):
             continue
-        obstacles += [obstacle async for obstacle in open_benchmark(bench, ("benchmarks", index))]
+        async for obstacle in open_benchmark(bench, ("benchmarks", index)):
+            obstacles.append(obstacle)
     return obstacles
 
 

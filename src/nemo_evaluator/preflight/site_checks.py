@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.config import EvalConfig
-from nemo_evaluator.config.service_base import ManagedService
 from nemo_evaluator.preflight.obstacle import ConfigPath, Obstacle
+
+if TYPE_CHECKING:
+    from nemo_evaluator.config.managed_service import ManagedService
 
 _SCARCE: Final = 200 * 1024**2
 _CONTEXT: Final = re.compile(r"--(?:max-model-len|context-length|max_seq_len)[= ](\d+)")
@@ -26,6 +28,11 @@ _CREDENTIALS: Final = (".docker/config.json", ".config/enroot/.credentials")
 def check_site(config: EvalConfig) -> Iterator[Obstacle]:
     """Yield what a local run lacks on this machine, and server contexts that are too short for the answers."""
     for name, service in config.model_services().items():
+        if service.type == "api":
+            # It needs nothing on this machine, and most configs have only such services.
+            continue
+        from nemo_evaluator.config.managed_service import ManagedService  # noqa: PLC0415
+
         if not isinstance(service, ManagedService):
             continue
         yield from _short_context(config, name, service)
@@ -41,12 +48,14 @@ def disk_cautions(config: EvalConfig) -> list[str]:
     if config.cluster.type != "local":
         return []
     folder = Path(config.output.dir).absolute()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free_bytes = shutil.disk_usage(existing).free
+    while not folder.exists():
+        folder = folder.parent
+    free_bytes = shutil.disk_usage(folder).free
     if free_bytes >= _SCARCE:
         return []
+    free_megabytes = free_bytes // 1024**2
     return [
-        f"only {free_bytes // 1024**2} MB are free in {existing}; free some, or write elsewhere: -o FOLDER"
+        f"only {free_megabytes} MB are free in {folder}; free some, or write elsewhere: -o FOLDER"
     ]
 
 
@@ -82,7 +91,7 @@ def _images(config: EvalConfig) -> set[str]:
     return images
 
 
-def _missing_mounts(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
+def _missing_mounts(service: "ManagedService", path: ConfigPath) -> Iterator[Obstacle]:
     for index, mount in enumerate(service.container_mounts):
         source = mount.partition(":")[0]
         if not Path(source).exists():
@@ -93,14 +102,14 @@ def _missing_mounts(service: ManagedService, path: ConfigPath) -> Iterator[Obsta
             )
 
 
-def _missing_checkpoint(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
+def _missing_checkpoint(service: "ManagedService", path: ConfigPath) -> Iterator[Obstacle]:
     is_local_path = service.type in _ENGINES and service.model.startswith("/")
     if is_local_path and not Path(service.model).exists():
         message = f"there is no checkpoint at {service.model}"
         yield Obstacle((*path, "model"), message, "give its folder, or ORG/NAME")
 
 
-def _missing_gpus(service: ManagedService, path: ConfigPath) -> Iterator[Obstacle]:
+def _missing_gpus(service: "ManagedService", path: ConfigPath) -> Iterator[Obstacle]:
     """Yield a problem if the servers of a service need more GPUs than this machine has."""
     sizes = (
         service.tensor_parallel_size,
@@ -117,7 +126,7 @@ def _missing_gpus(service: ManagedService, path: ConfigPath) -> Iterator[Obstacl
         yield Obstacle((*path, "tensor_parallel_size"), message, "nel inspect-model")
 
 
-def _short_context(config: EvalConfig, name: str, service: ManagedService) -> Iterator[Obstacle]:
+def _short_context(config: EvalConfig, name: str, service: "ManagedService") -> Iterator[Obstacle]:
     """Yield settings that ask for longer answers than the context that a server's arguments set."""
     match = _CONTEXT.search(" ".join(service.extra_args))
     if match is None:

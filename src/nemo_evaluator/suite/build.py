@@ -20,7 +20,7 @@ from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.models.budget import Budget
 from nemo_evaluator.services import RunningService
-from nemo_evaluator.solvers.base import SANDBOX, BoundSolver, SolverContext, bind_solver
+from nemo_evaluator.solvers.base import SANDBOX, BoundSolver, Solver, SolverContext, bind_solver
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.clients import Clients
 from nemo_evaluator.suite.parts import (
@@ -101,21 +101,11 @@ class Builder:
         bench = self._benches[key]
         task = TaskPaths(output_dir / safe_name(key))
         clients = self._make_clients(bench.max_concurrent, stack, batches=task.batches)
+        endpoint = _endpoint(bench, clients)
         template = load_template(bench.instruction_template)
-        service = bench.solver.model_service
-        endpoint = clients[service].endpoint if service else None
         environment = await self._open_environment(bench, clients, endpoint, stack=stack)
-        solver = SOLVERS.build(
-            bench.solver.type, bench.solver, SolverContext(clients, self._urls, self._lost)
-        )
-        bound_solver = bind_solver(solver)
-        if bound_solver.close is not None:
-            stack.push_async_callback(bound_solver.close)
+        solver, bound_solver = self._open_solver(bench, clients, stack=stack)
         solver_settings = _solver_settings(bench, bound_solver)
-        step_limits = None
-        if bench.step_limits is not None:
-            step_limits = StepLimits(**bench.step_limits.model_dump())
-        waits_for_batch = endpoint is not None and endpoint.batch is not None
         return Evaluation(
             environment=environment,
             solver=solver,
@@ -133,8 +123,7 @@ class Builder:
             max_concurrent=bench.max_concurrent,
             waiting=self._batched_steps(bench),
             min_coverage=bench.min_coverage,
-            # Steps that wait for a batch have no timeout of their own.
-            timeout=None if waits_for_batch else bench.timeout,
+            timeout=_timeout(bench, endpoint),
             max_system_retries=bench.max_system_retries,
             skip_failed=bench.skip_failed,
             template=template,
@@ -143,9 +132,20 @@ class Builder:
             resume=resume,
             stop_rule=build_stop_rule(bench, environment.name, task.root),
             budgets=self._budgets(key, bench),
-            step_limits=step_limits,
+            step_limits=_step_limits(bench),
             traffic=open_traffic_log(task, self._traffic, stack),
         )
+
+    def _open_solver(
+        self, bench: BenchmarkConfig, clients: Clients, *, stack: AsyncExitStack
+    ) -> tuple[Solver, BoundSolver]:
+        """Build the solver of a benchmark; it is closed with the evaluation."""
+        context = SolverContext(clients, self._urls, self._lost)
+        solver: Solver = SOLVERS.build(bench.solver.type, bench.solver, context)
+        bound_solver = bind_solver(solver)
+        if bound_solver.close is not None:
+            stack.push_async_callback(bound_solver.close)
+        return solver, bound_solver
 
     async def _open_environment(
         self,
@@ -183,18 +183,45 @@ class Builder:
     def _batched_steps(self, bench: BenchmarkConfig) -> int:
         """Return how many steps may wait for batches at once: the largest batch of the services used."""
         names = [bench.solver.model_service]
-        names += [getattr(metric, "service", None) for metric in bench.scoring.metrics]
+        for metric in bench.scoring.metrics:
+            names.append(getattr(metric, "service", None))
         largest = 0
         for name in names:
-            batch = getattr(self._services[name], "batch", None) if name else None
+            if not name:
+                continue
+            batch = getattr(self._services[name], "batch", None)
             if batch is not None:
                 largest = max(largest, batch.max_requests)
         return largest
 
     def _budgets(self, key: str, bench: BenchmarkConfig) -> tuple[Budget, ...]:
         """Return the budgets of the run and of the benchmark that are set."""
-        own_budget = make_budget(f"the budget of {key}", bench.budget)
-        return tuple(budget for budget in (self._run_budget, own_budget) if budget is not None)
+        budgets = []
+        for budget in (self._run_budget, make_budget(f"the budget of {key}", bench.budget)):
+            if budget is not None:
+                budgets.append(budget)
+        return tuple(budgets)
+
+
+def _endpoint(bench: BenchmarkConfig, clients: Clients) -> Endpoint | None:
+    """Return the endpoint of the solver's model, or None if the solver has no model."""
+    service = bench.solver.model_service
+    if not service:
+        return None
+    return clients[service].endpoint
+
+
+def _timeout(bench: BenchmarkConfig, endpoint: Endpoint | None) -> float | None:
+    """Return the timeout of a step; steps that wait for a batch have none of their own."""
+    if endpoint is not None and endpoint.batch is not None:
+        return None
+    return bench.timeout
+
+
+def _step_limits(bench: BenchmarkConfig) -> StepLimits | None:
+    if bench.step_limits is None:
+        return None
+    return StepLimits(**bench.step_limits.model_dump())
 
 
 def _display_name(key: str, bench: BenchmarkConfig, environment: EvalEnvironment) -> str:
@@ -212,19 +239,23 @@ def _solver_settings(bench: BenchmarkConfig, solver: BoundSolver) -> JsonDict:
 
 
 def _recorded_config(
-    bench: BenchmarkConfig, solver: JsonDict, endpoint: Endpoint | None, urls: Mapping[str, str]
+    bench: BenchmarkConfig,
+    solver_settings: JsonDict,
+    endpoint: Endpoint | None,
+    urls: Mapping[str, str],
 ) -> JsonDict:
     """Return the settings that the bundle records."""
-    scorers = [metric.name for metric in bench.scoring.metrics] or None
+    scorers = [metric.name for metric in bench.scoring.metrics]
     recorded: JsonDict = {
         "service": bench.solver.model_service,
-        "solver": solver,
+        "solver": solver_settings,
         "params": bench.params,
         "fewshot": bench.fewshot,
-        "scorers": scorers,
+        "scorers": scorers or None,
     }
     if endpoint is not None:
+        own_generation = solver_settings.get("generation") or {}
         recorded["model"] = endpoint.model
         recorded["base_url"] = urls[endpoint.name]
-        recorded["generation"] = endpoint.generation | (solver.get("generation") or {})
+        recorded["generation"] = endpoint.generation | own_generation
     return recorded

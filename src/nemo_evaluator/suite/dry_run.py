@@ -6,7 +6,7 @@ from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.core.values import asdict, dataclass, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.plan import Shard, chosen_problems, make_plan
@@ -14,59 +14,104 @@ from nemo_evaluator.environments.registry import get_environment
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedBenchmark:
+    """The plan of one benchmark.
+
+    Attributes:
+        id: Its key in the config.
+        name: Its name.
+        repeats: Answers per problem.
+        solver: The type of the solver.
+        model: The model, if the solver uses one of the config.
+        max_concurrent: The maximum number of steps that run at once.
+        task_dir: The folder of its results.
+        problems: How many problems run; None if the benchmark cannot be opened.
+        steps: How many steps run; None if the benchmark cannot be opened.
+        error: Why the benchmark cannot be opened; None if it can.
+    """
+
+    id: str
+    name: str
+    repeats: int
+    solver: str
+    model: str | None
+    max_concurrent: int
+    task_dir: str
+    problems: int | None = None
+    steps: int | None = None
+    error: str | None = None
+
+    def as_dict(self) -> JsonDict:
+        """Return the plan as data, without ``error`` if there is none."""
+        data: JsonDict = asdict(self)
+        if self.error is None:
+            del data["error"]
+        return data
+
+    def text(self) -> str:
+        """Return the plan as one line."""
+        if self.problems is None or self.steps is None:
+            return f"{self.id}: {self.error}"
+        problems = counted(self.problems, "problem")
+        steps = counted(self.steps, "step")
+        solver = f"{self.solver} on {self.model}, concurrency {self.max_concurrent}"
+        return f"{self.id}: {problems} x {self.repeats} = {steps}, {solver}"
+
+
+@dataclass(frozen=True, slots=True)
 class DryRun:
     """The planned benchmarks, with their problems, repeats, models and folders."""
 
-    entries: list[JsonDict]
+    benchmarks: list[PlannedBenchmark]
     output_dir: Path
 
     @property
     def failed(self) -> bool:
         """True if a benchmark could not be opened."""
-        return any(entry.get("error") for entry in self.entries)
+        return any(benchmark.error is not None for benchmark in self.benchmarks)
 
     def as_json(self) -> str:
         """Return the plan as JSON."""
-        return dumps({"benchmarks": self.entries, "output_dir": str(self.output_dir)}).decode()
+        benchmarks = [benchmark.as_dict() for benchmark in self.benchmarks]
+        return dumps({"benchmarks": benchmarks, "output_dir": str(self.output_dir)}).decode()
 
     def text(self) -> str:
         """Return the plan as text."""
-        lines = [f"{counted(len(self.entries), 'benchmark')}, results in {self.output_dir}"]
-        for entry in self.entries:
-            lines.append(f"  {entry['id']}: {entry.get('error') or _about(entry)}")
+        lines = [f"{counted(len(self.benchmarks), 'benchmark')}, results in {self.output_dir}"]
+        for benchmark in self.benchmarks:
+            lines.append(f"  {benchmark.text()}")
         return "\n".join(lines)
 
 
-def _about(entry: JsonDict) -> str:
-    problems = counted(entry["problems"], "problem")
-    steps = counted(entry["steps"], "step")
-    solver = f"{entry['solver']} on {entry['model']}, concurrency {entry['max_concurrent']}"
-    return f"{problems} x {entry['repeats']} = {steps}, {solver}"
-
-
 async def describe_plan(config: EvalConfig, output_dir: Path, shard: Shard | None) -> DryRun:
-    """Return the plan of a config. Datasets are opened, but no model is called."""
+    """Return the plan of a config. Datasets are opened, but no model is called.
+
+    Args:
+        config: The config.
+        output_dir: The folder of the run.
+        shard: The part to run; None for all.
+    """
     use_datasets(config.datasets)
-    entries = []
+    benchmarks = []
     for bench in config.benchmarks:
-        entries.append(await _entry(config, bench, output_dir, shard=shard))
-    return DryRun(entries, output_dir)
+        benchmarks.append(await _planned(config, bench, output_dir, shard=shard))
+    return DryRun(benchmarks, output_dir)
 
 
-async def _entry(
+async def _planned(
     config: EvalConfig, bench: BenchmarkConfig, output_dir: Path, shard: Shard | None
-) -> JsonDict:
+) -> PlannedBenchmark:
     """Return the plan of one benchmark, or the error if it cannot be opened."""
     service = getattr(bench.solver, "service", None)
-    entry: JsonDict = {
-        "id": bench.key,
-        "name": bench.name,
-        "repeats": bench.repeats,
-        "solver": bench.solver.type,
-        "model": config.model_id(service) if service else None,
-        "max_concurrent": bench.max_concurrent,
-        "task_dir": str(output_dir / safe_name(bench.key)),
-    }
+    planned = PlannedBenchmark(
+        id=bench.key,
+        name=bench.name,
+        repeats=bench.repeats,
+        solver=bench.solver.type,
+        model=config.model_id(service) if service else None,
+        max_concurrent=bench.max_concurrent,
+        task_dir=str(output_dir / safe_name(bench.key)),
+    )
     try:
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         plan = make_plan(
@@ -78,6 +123,6 @@ async def _entry(
             only=await chosen_problems(environment, bench.only),
         )
     except NelError as error:
-        return entry | {"problems": None, "steps": None, "error": error.message}
+        return replace(planned, error=error.message)
     await environment.close()
-    return entry | {"problems": len(plan.problems), "steps": len(plan)}
+    return replace(planned, problems=len(plan.problems), steps=len(plan))

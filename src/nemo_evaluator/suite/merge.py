@@ -44,20 +44,16 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
         UsageError: If ``repeats`` does not match. ``merge_shards`` raises further errors.
     """
     folder = root.resolve()
-    for name, shards in find_shards(folder).items():
-        actual_repeats = shards[0].config["repeats"]
-        if repeats is not None and actual_repeats != repeats:
-            message = f"{name} was run with {counted(actual_repeats, 'repeat')}, not {repeats}"
-            raise UsageError(message, hint="leave --repeats out")
+    if repeats is not None:
+        _check_repeats(folder, repeats)
     merged_result = SuiteResult()
     with folder_lock(folder, say=say):
         aggregator = _Sums(folder, say)
         for bundle in merge_shards(folder, aggregator):
             for path in folder.glob(f"*/{bundle['run_id']}.json"):
                 settled_bundle = settle_status(TaskPaths(path.parent), bundle)
-                merged_result.benchmarks.append(
-                    BenchmarkResult(bundle["benchmark"]["name"], settled_bundle)
-                )
+                benchmark = BenchmarkResult(bundle["benchmark"]["name"], settled_bundle)
+                merged_result.benchmarks.append(benchmark)
         aggregator.describe_run()
         if aggregator.config is not None:
             output = aggregator.config.output
@@ -65,6 +61,15 @@ def merge_run(root: Path, *, repeats: int | None = None, say: Say = print) -> Su
             merged_result.export_errors = run_exports(output, folder, say)
             merged_result.strict_export = output.strict_export
     return merged_result
+
+
+def _check_repeats(folder: Path, repeats: int) -> None:
+    """Raise UsageError if a benchmark was run with another number of repeats."""
+    for name, shards in find_shards(folder).items():
+        actual_repeats = shards[0].config["repeats"]
+        if actual_repeats != repeats:
+            message = f"{name} was run with {counted(actual_repeats, 'repeat')}, not {repeats}"
+            raise UsageError(message, hint="leave --repeats out")
 
 
 class _Sums:
@@ -108,13 +113,17 @@ class _Sums:
 
     def __call__(self, shard: Path, results: Path) -> JsonDict:
         """Return the aggregate scores of one benchmark; empty after a message if its scorers cannot be created."""
-        benches = self.config.benchmarks if self.config is not None else []
-        bench = next((bench for bench in benches if safe_name(bench.key) == shard.name), None)
-        if bench is None or self.config is None:
+        if self.config is None:
             return {}
+        for bench in self.config.benchmarks:
+            if safe_name(bench.key) == shard.name:
+                return self._scores(self.config, bench, results)
+        return {}
+
+    def _scores(self, config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
         try:
             with chdir(self._cwd):
-                return asyncio.run(_aggregate(self.config, bench, results))
+                return asyncio.run(_aggregate(config, bench, results))
         except NelError as error:
             self._say(f"{bench.key}: aggregate scores skipped: {error.message}")
             return {}
@@ -128,7 +137,8 @@ async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) 
         environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
         stack.push_async_callback(environment.close)
         clients = Clients(config.services, idle_services, bench.max_concurrent, stack=stack)
-        return Verifier(environment, bench.scoring, clients, allow_fallback=True).aggregate(results)
+        verifier = Verifier(environment, bench.scoring, clients, allow_fallback=True)
+        return verifier.aggregate(results)
 
 
 def _environment(snapshot: Path) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """Probes of a config: repeated answers to measure noise, and attacks on its judges."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from nemo_evaluator.config import EvalConfig, MetricBase
 from nemo_evaluator.config.groups import METRICS
@@ -23,11 +24,13 @@ from nemo_evaluator.scoring.metric import Metric
 from nemo_evaluator.scoring.metrics.ensemble_judge import EnsembleJudgeMetric
 from nemo_evaluator.scoring.metrics.judge import JudgeMetric
 from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge, PairwiseJudgeMetric
-from nemo_evaluator.services import start_services
+from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import Clients
 from nemo_evaluator.suite.results import Say
+
+Judge: TypeAlias = JudgeMetric | EnsembleJudgeMetric | PairwiseJudgeMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +89,44 @@ async def measure_noise(
         async with start_services(quiet_config, folder, say=say) as running:
             for bench in quiet_config.benchmarks:
                 key = bench.key
-                async with AsyncExitStack() as stack:
-                    builder = Builder(config, running, "noise")
-                    job = await builder.build(
-                        key, folder / "plain", stack, resume=False, shard=None
-                    )
-                    measured_by = tie(fingerprints_of(job).parts)
+                measured_by = await _fingerprints(config, running, key, folder=folder)
                 runs = []
                 for index, concurrency in enumerate((levels[0], levels[0], levels[1])):
                     say(f"{key}: {index + 1} of 3, concurrency {concurrency}")
                     builder = Builder(_at(quiet_config, concurrency), running, f"noise-{index}")
                     runs.append(await _run_once(builder, key, folder / str(index)))
-                first_rows, second_rows, third_rows = (_scored_rows(run) for run in runs)
-                report = NoiseReport(
-                    runs[0].name,
-                    runs[0].model,
-                    levels,
-                    again=_change(first_rows, second_rows),
-                    other_level=_change(first_rows, third_rows),
-                    measured_by=measured_by,
-                )
+                report = _noise_report(runs, levels, measured_by)
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_json(target, report.to_dict())
                 reports.append(report)
     return reports
+
+
+async def _fingerprints(
+    config: EvalConfig, running: Mapping[str, RunningService], key: str, folder: Path
+) -> JsonDict:
+    """Return the fingerprints of a benchmark under the unchanged config."""
+    async with AsyncExitStack() as stack:
+        builder = Builder(config, running, "noise")
+        job = await builder.build(key, folder / "plain", stack, resume=False, shard=None)
+        return tie(fingerprints_of(job).parts)
+
+
+def _noise_report(
+    runs: Sequence[Bundle], levels: tuple[int, int], measured_by: JsonDict
+) -> NoiseReport:
+    """Compare the second run, and the third at another concurrency, with the first."""
+    first_run, second_run, third_run = runs
+    first_rows = _scored_rows(first_run)
+    return NoiseReport(
+        benchmark=first_run.name,
+        model=first_run.model,
+        levels=levels,
+        again=_change(first_rows, _scored_rows(second_run)),
+        other_level=_change(first_rows, _scored_rows(third_run)),
+        measured_by=measured_by,
+    )
 
 
 async def _run_once(builder: Builder, key: str, folder: Path) -> Bundle:
@@ -199,15 +215,15 @@ async def attack_config(
 ) -> list[AttackReport]:
     """Attack every judge of a config.
 
+    Args:
+        config: The config.
+        problems: The maximum number of problems per judge; None for all.
+        say: Receives messages for the user.
+
     Raises:
         UsageError: If the config has no judge.
     """
-    metrics: list[MetricBase] = []
-    for bench in config.benchmarks:
-        if bench.scoring:
-            metrics += bench.scoring.metrics
-    judge_types = (JudgeMetric, EnsembleJudgeMetric, PairwiseJudgeMetric)
-    judges = {metric.name: metric for metric in metrics if isinstance(metric, judge_types)}
+    judges = _judges(config)
     if not judges:
         raise UsageError(
             "the config has no judge", hint="add a metric of type judge, or give --judge-url"
@@ -216,20 +232,28 @@ async def attack_config(
     for judge in judges.values():
         services += judge.asked(judges=True)
     needed_config = config.only(services)
+    reports: list[AttackReport] = []
     with tempfile.TemporaryDirectory(prefix="nel-attack-") as folder:
         async with (
             AsyncExitStack() as stack,
             start_services(needed_config, Path(folder), say=say) as running,
         ):
             clients = Clients(needed_config.services, running, 8, stack=stack, logged=False)
-            reports: list[AttackReport] = []
             for name, judge in judges.items():
                 metric = _built(judge, clients)
-                highest_grade = float(judge.max_score)
-                reports.append(
-                    await attack_judge(name, metric, high=highest_grade, problems=problems)
-                )
-            return reports
+                high = float(judge.max_score)
+                reports.append(await attack_judge(name, metric, high=high, problems=problems))
+    return reports
+
+
+def _judges(config: EvalConfig) -> dict[str, Judge]:
+    """Return the judges of all benchmarks, by name."""
+    judges: dict[str, Judge] = {}
+    for bench in config.benchmarks:
+        for metric in bench.scoring.metrics:
+            if isinstance(metric, Judge):
+                judges[metric.name] = metric
+    return judges
 
 
 def _built(judge: MetricBase, clients: Clients) -> Metric:

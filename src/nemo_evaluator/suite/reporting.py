@@ -39,20 +39,28 @@ def report_suite(
     """
     folder = options.output_dir
     bundles = [str(path.relative_to(folder)) for path in find_bundles(folder)]
-    reports = [
-        folder / f"report.{SUFFIXES[report_format]}" for report_format in config.output.report
-    ]
-    files = list(reports)
-    trajectories_report = folder / "trajectories_report.json"
-    if config.output.enriched and trajectories_report.is_file():
-        files.append(trajectories_report)
-    same_bundles = checkpoint.reported_of == bundles
-    all_kept = all(benchmark.kept for benchmark in result.benchmarks)
-    if same_bundles and all_kept and _are_current(files, result, options.untouched):
+    reports = [folder / f"report.{SUFFIXES[name]}" for name in config.output.report]
+    if checkpoint.reported_of == bundles and _nothing_changed(
+        reports, result, config.output, options=options
+    ):
         return reports
     reports = write_all_reports(config.output, folder)
     checkpoint.reported(bundles)
     return reports
+
+
+def _nothing_changed(
+    reports: list[Path], result: SuiteResult, output: OutputConfig, *, options: SuiteOptions
+) -> bool:
+    """Whether every benchmark was kept as it was, and the reports of an earlier session show it as it is."""
+    for benchmark in result.benchmarks:
+        if not benchmark.kept:
+            return False
+    files = list(reports)
+    trajectories_report = options.output_dir / "trajectories_report.json"
+    if output.enriched and trajectories_report.is_file():
+        files.append(trajectories_report)
+    return _are_current(files, result, options.untouched)
 
 
 def _are_current(files: list[Path], result: SuiteResult, untouched: frozenset[Path]) -> bool:

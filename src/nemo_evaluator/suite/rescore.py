@@ -16,13 +16,13 @@ from nemo_evaluator.engine.job import Evaluation, fingerprints_of
 from nemo_evaluator.reports import write_reports
 from nemo_evaluator.runs.bundle import newest_bundle
 from nemo_evaluator.runs.sessions import sessions
-from nemo_evaluator.services import start_services
+from nemo_evaluator.services import RunningService, start_services
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import not_started
 from nemo_evaluator.suite.interrupts import Interrupts
 from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
-from nemo_evaluator.suite.run import run_one
+from nemo_evaluator.suite.run import failed_line, run_one
 
 _SETTINGS: Final = ("service", "solver", "template")
 
@@ -45,16 +45,13 @@ async def rescore(
     journals = _journals(config, source, options.output_dir)
     result = SuiteResult()
     interrupts = Interrupts(options.say)
-    service_names: list[str] = []
-    for bench in config.benchmarks:
-        for metric in bench.scoring.metrics:
-            service_names += metric.asked()
-    needed_config = config.only(service_names)
-    async with start_services(needed_config, options.output_dir, say=options.say) as running:
-        idle_services = {
-            name: not_started(name, service) for name, service in config.services.items()
-        }
-        builder = Builder(config, {**idle_services, **running}, options.run_id)
+    async with start_services(
+        config.only(_scoring_services(config)), options.output_dir, say=options.say
+    ) as running:
+        services: dict[str, RunningService] = {}
+        for name, service in config.services.items():
+            services[name] = running.get(name) or not_started(name, service)
+        builder = Builder(config, services, options.run_id)
         for key, journal in journals.items():
             prepare = partial(
                 _take_answers, journal=journal, source=source, source_run_id=source_run_id
@@ -68,42 +65,56 @@ async def rescore(
                 prepare=prepare,
             )
             if benchmark.error is not None:
-                fix_line = f"\n  fix: {benchmark.error.hint}" if benchmark.error.hint else ""
-                options.say(f"{key}: failed: {benchmark.error.message}{fix_line}")
+                options.say(failed_line(key, benchmark.error))
             result.benchmarks.append(benchmark)
     if any(benchmark.bundle is not None for benchmark in result.benchmarks):
         result.reports = write_reports(options.output_dir, config.output.report)
     return result
 
 
+def _scoring_services(config: EvalConfig) -> list[str]:
+    """Return the names of the services that the scorers of a config use."""
+    names: list[str] = []
+    for bench in config.benchmarks:
+        for metric in bench.scoring.metrics:
+            names += metric.asked()
+    return names
+
+
 def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: str) -> None:
     """Prepare an evaluation that scores a copy of a run's answers; the run itself is not changed."""
     _same_question(job, journal)
+    task = TaskPaths(job.task_dir)
     job.task_dir.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(journal, TaskPaths(job.task_dir).journal)
+    shutil.copyfile(journal, task.journal)
     workspaces = TaskPaths(journal.parent).workspaces
     if workspaces.is_dir():
-        shutil.copytree(workspaces, TaskPaths(job.task_dir).workspaces, dirs_exist_ok=True)
-    bundle = newest_bundle(journal.parent)
-    job.solver = _Silent()
+        shutil.copytree(workspaces, task.workspaces, dirs_exist_ok=True)
+    job.solver = _NoModel()
     job.stop_rule = None
-    job.stopped_before = _rule_of(bundle.stopped) if bundle is not None else None
+    job.stopped_before = None
+    bundle_name = None
+    bundle = newest_bundle(journal.parent)
+    if bundle is not None:
+        job.stopped_before = _rule_of(bundle.stopped)
+        bundle_name = bundle.path.name
     job.config["rescored_from"] = {
         "run_id": source_run_id,
         "output_dir": str(source),
-        "bundle": bundle.path.name if bundle is not None else None,
+        "bundle": bundle_name,
     }
 
 
-class _Silent:
-    """A solver that replaces the model, and never answers."""
+class _NoModel:
+    """The solver of an evaluation that has only stored answers."""
 
     async def solve(self, task: SeedResult) -> SolveResult:
         """Raise TransportError: there is no stored answer to the problem, and rescoring does not call the model."""
-        raise TransportError(
-            "no stored answer fits this problem, and rescoring does not ask the model",
-            attempts=1000,
+        error = TransportError(
+            "no stored answer fits this problem, and rescoring does not ask the model"
         )
+        error.final = True
+        raise error
 
 
 def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]:
@@ -127,8 +138,10 @@ def _journals(config: EvalConfig, source: Path, target: Path) -> dict[str, Path]
 
 def _same_question(job: Evaluation, journal: Path) -> None:
     """Raise UsageError if the config would send other requests than the run did: the stored answers would not fit."""
+    old_fingerprints: JsonDict = {}
     earlier_sessions = sessions(journal)
-    old_fingerprints = as_dict(earlier_sessions[-1].get("fingerprints")) if earlier_sessions else {}
+    if earlier_sessions:
+        old_fingerprints = as_dict(earlier_sessions[-1].get("fingerprints"))
     new_fingerprints = fingerprints_of(job).parts
     changed = [part for part in _SETTINGS if old_fingerprints.get(part) != new_fingerprints[part]]
     if changed:

@@ -33,8 +33,9 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
     """
     use_datasets(config.datasets)
     result = SuiteResult(strict_export=config.output.strict_export)
+    keys = [bench.key for bench in config.benchmarks]
     checkpoint = Checkpoint(options.output_dir, keep=options.resume)
-    checkpoint.planned(bench.key for bench in config.benchmarks)
+    checkpoint.planned(keys)
     interrupts = Interrupts(options.say)
     try:
         with interrupts.handled():
@@ -44,8 +45,7 @@ async def run_suite(config: EvalConfig, options: SuiteOptions) -> SuiteResult:
                 if not interrupts.asked:
                     raise
             result.interrupted = interrupts.asked
-        order = [bench.key for bench in config.benchmarks]
-        result.benchmarks.sort(key=lambda benchmark: order.index(benchmark.key))
+        result.benchmarks.sort(key=lambda benchmark: keys.index(benchmark.key))
         if any(benchmark.bundle is not None for benchmark in result.benchmarks):
             result.reports = report_suite(result, config, options, checkpoint=checkpoint)
             result.export_errors = run_exports(
@@ -170,19 +170,35 @@ def _take_finished(result: BenchmarkResult, finished: Finished) -> None:
         result.error = halt.error or NelError(halt.reason)
 
 
+def failed_line(key: str, error: NelError) -> str:
+    """Return the message for a benchmark that failed, with the fix below it.
+
+    Args:
+        key: The benchmark.
+        error: Why it failed.
+    """
+    line = f"{key}: failed: {error.message}"
+    if error.hint:
+        line += f"\n  fix: {error.hint}"
+    return line
+
+
 def _note_end(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None:
     """Print how a benchmark ended if it did not just succeed, and record it in the checkpoint."""
+    key = result.key
     if result.error is not None:
-        fix_line = f"\n  fix: {result.error.hint}" if result.error.hint else ""
-        say(f"{result.key}: failed: {result.error.message}{fix_line}")
-        checkpoint.failed(result.key, result.error.message, getattr(result.error, "cause", None))
-    elif result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET, HaltKind.DETACHED):
-        say(f"{result.key}: stopped: {result.stop_reason}")
-        checkpoint.failed(result.key, f"stopped: {result.stop_reason}")
-    elif result.task_dir is not None:
-        stopped = (result.bundle or {}).get("stopped")
-        rule_text = rule_words(stopped)
+        say(failed_line(key, result.error))
+        checkpoint.failed(key, result.error.message, getattr(result.error, "cause", None))
+        return
+    if result.stopped in (HaltKind.INTERRUPT, HaltKind.BUDGET, HaltKind.DETACHED):
+        say(f"{key}: stopped: {result.stop_reason}")
+        checkpoint.failed(key, f"stopped: {result.stop_reason}")
+        return
+    if result.task_dir is None:
+        return
+    if result.bundle is not None:
+        rule_text = rule_words(result.bundle.get("stopped"))
         if rule_text:
-            say(f"{result.key}: stop rule: {rule_text}")
-        bundles = TaskPaths(result.task_dir).bundles()
-        checkpoint.completed(result.key, bundles[-1] if bundles else result.task_dir)
+            say(f"{key}: stop rule: {rule_text}")
+    bundles = TaskPaths(result.task_dir).bundles()
+    checkpoint.completed(key, bundles[-1] if bundles else result.task_dir)

@@ -8,6 +8,7 @@ from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
+from nemo_evaluator.runs.scores import FailureLine, Score, read_score
 from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 
 _HEAD = (
@@ -72,11 +73,7 @@ def _remarks(result: BenchmarkResult) -> Iterator[str]:
     yield from reasons
     bundle = Bundle(Path(), result.bundle)
     for failure in bundle.failures:
-        line = f"{failure.count:,} failed with {failure.cause}"
-        example = one_line(failure.examples[0], _EXAMPLE) if failure.examples else ""
-        if example:
-            line += f", such as: {example}"
-        yield line
+        yield _failure_line(failure)
     if bundle.failures and result.task_dir is not None:
         yield f"all failed rows: {result.task_dir / 'results.jsonl'} (status: failed)"
     corrected = bundle.corrected
@@ -86,6 +83,16 @@ def _remarks(result: BenchmarkResult) -> Iterator[str]:
     for note in bundle.notes:
         if note not in reasons:
             yield note
+
+
+def _failure_line(failure: FailureLine) -> str:
+    """Return how many rows failed with one cause, with the first example."""
+    line = f"{failure.count:,} failed with {failure.cause}"
+    if failure.examples:
+        example = one_line(failure.examples[0], _EXAMPLE)
+        if example:
+            line += f", such as: {example}"
+    return line
 
 
 def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
@@ -113,34 +120,50 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
     }
 
 
-def headline(bundle: JsonDict) -> tuple[str, JsonDict] | None:
-    """Return the name and the entry of a benchmark's headline metric; None if it has no score."""
-    scores = bundle["benchmark"]["scores"]
+def headline(bundle: JsonDict) -> Score | None:
+    """Return a benchmark's headline metric; None if it has no score.
+
+    Args:
+        bundle: The bundle of the benchmark.
+    """
+    bench = bundle["benchmark"]
     for name in ("mean_reward", "pass@1"):
-        if name in scores:
-            return name, scores[name]
+        if name in bench["scores"]:
+            return read_score(name, bench["scores"][name], bench["samples"])
     return None
 
 
 def _row(result: BenchmarkResult) -> tuple[str, ...]:
     """Return the line of a benchmark in the table."""
-    metric = headline(result.bundle) if result.bundle else None
-    if result.bundle is None or metric is None:
+    score = headline(result.bundle) if result.bundle else None
+    if result.bundle is None or score is None:
         return (_status(result), result.key, *"-------")
-    name, score = metric
     bench = result.bundle["benchmark"]
-    repeats = f" x{bench['repeats']}" if bench["repeats"] > 1 else ""
+    name = score.name
+    if bench.get("fallback"):
+        name += " (fallback)"
     return (
         _status(result),
         result.key,
-        f"{name} (fallback)" if bench.get("fallback") else name,
-        f"{score['value']:.4f}",
-        _interval(score.get("ci_lower"), score.get("ci_upper")),
-        f"{bench['samples']:,}{repeats}",
+        name,
+        f"{score.value:.4f}",
+        _interval(score.ci_lower, score.ci_upper),
+        _sample_size(bench),
         f"{bench['coverage']['share']:.1%}",
         f"{bench['truncated_share']:.1%}",
         f"{bench['unparsed_share']:.1%}",
     )
+
+
+def _sample_size(bench: JsonDict) -> str:
+    """Return the size of the sample behind the interval: problems and repeats, or scored rows if some are missing."""
+    scored: int = bench["coverage"]["scored"]
+    if scored != bench["coverage"]["planned"]:
+        return f"{scored:,}"
+    samples = f"{bench['samples']:,}"
+    if bench["repeats"] > 1:
+        samples += f" x{bench['repeats']}"
+    return samples
 
 
 def _interval(lower: float | None, upper: float | None) -> str:
