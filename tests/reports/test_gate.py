@@ -84,6 +84,29 @@ def test_junit_has_a_case_per_benchmark_and_one_for_the_verdict() -> None:
     assert suite.findtext("testcase[@name='worse']/failure") == "exceeded <by far>"
 
 
+def test_an_advisory_benchmark_does_not_fail_the_junit_suite_of_a_go() -> None:
+    entries = [
+        entry(benchmark="fine"),
+        entry(benchmark="style", tier="advisory", status=Status.BREACH, reasons=["exceeded"]),
+        entry(benchmark="chat", tier="advisory", status=Status.INSUFFICIENT),
+        entry(benchmark="gone", tier="advisory", status=Status.MISSING),
+        entry(benchmark="tone", tier="advisory"),
+    ]
+    report = GateReport(GateVerdict.GO, ["fine"], entries, [], [], "a", "b", 0.95, "holm", False)
+    suite = ElementTree.fromstring(gate_junit(report))
+    outcomes = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert outcomes == {
+        "fine": [],
+        "style": ["skipped"],
+        "chat": ["skipped"],
+        "gone": ["skipped"],
+        "tone": [],
+        "verdict": [],
+    }
+    assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("0", "0", "3")
+    assert suite.findtext("testcase[@name='style']/skipped") == "exceeded"
+
+
 def test_a_graded_mean_is_not_shown_as_a_count_of_right_answers() -> None:
     assert right_of(Score("pass@1", 0.8667, correct=26, total=30)) == " (26/30)"
     assert right_of(Score("mean_reward", 0.62, correct=26, total=30)) == ""

@@ -230,6 +230,12 @@ def test_turns_without_tokens_and_without_metrics(task: Path) -> None:
     }
 
 
+def test_totals_of_turns_are_numbers_even_if_they_are_0(task: Path) -> None:
+    quality = _write(task, [_turns(0, (7, 3))], None)["trajectories"]["quality"]
+    totals = [quality["total_zero_token_turns"], quality["total_missed_metrics"]]
+    assert [repr(total) for total in totals] == ["0", "0"]
+
+
 def test_steps_that_say_less_or_more_than_the_total(task: Path) -> None:
     rows = [_turns(0, (7, 3)), _turns(1, (7, 1)), _turns(2, (9, 3))]
     tokens = _write(task, rows, [_call(at) for at in range(3)])["tokens_stats"]

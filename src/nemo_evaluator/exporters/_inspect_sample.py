@@ -10,9 +10,10 @@ from nemo_evaluator.core.lazy import Lazy
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 
-log, model, scorer, tool = (
-    Lazy(f"inspect_ai.{name}") for name in ("log", "model", "scorer", "tool")
-)
+log = Lazy("inspect_ai.log")
+model = Lazy("inspect_ai.model")
+scorer = Lazy("inspect_ai.scorer")
+tool = Lazy("inspect_ai.tool")
 NO_MODEL: Final = "none/none"
 NATIVE: Final = "reward"
 _STOP: Final = {
@@ -22,8 +23,9 @@ _STOP: Final = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-# The fields of a metric's details that hold a judge's explanation.
-_SAID: Final = ("reasoning", "explanation")
+# The fields of a scorer's details that have a judge's explanation.
+_EXPLANATION_FIELDS: Final = ("reasoning", "explanation")
+_METADATA_FIELDS: Final = ("label", "attempts", "problem_hash", "cost_usd")
 _CONTEXT_EXCEEDED: Final = "context_exceeded"
 
 
@@ -37,45 +39,67 @@ def to_sample(row: Row, model_name: str) -> Any:
     Returns:
         An ``inspect_ai.log.EvalSample``.
     """
-    first_user_message = next(
-        (_text(step.get("message")) for step in row.steps if step.get("source") == "user"), ""
-    )
-    prompt = (
-        _text(row.get("prompt"))
-        or first_user_message
-        or _text(row.get("expected_answer"))
-        or "(no prompt)"
-    )
+    prompt = _prompt(row)
     failure = row.get("failure")
+    error = None
+    if failure:
+        error = to_error(f"{failure.get('cause')}: {failure.get('message')}")
+    scores = None
+    if not failure and row.get("reward") is not None:
+        scores = _scores(row)
     usage = _usage(row)
-    row_facts: dict[str, Any] = {}
-    for key in ("label", "attempts", "problem_hash", "cost_usd"):
-        if row.get(key) is not None:
-            row_facts[key] = row[key]
-    latency = row.get("latency_ms")
-    if isinstance(latency, int | float):
-        seconds: float | None = latency / 1000
-    else:
-        seconds = None
+    usage_by_model = _judge_usage(row, model_name)
+    if usage:
+        usage_by_model = {model_name or NO_MODEL: usage} | usage_by_model
+    seconds = _seconds(row)
+    repeat = row.get("repeat") or 0
     return log.EvalSample(
         id=row.get("problem_idx", 0),
-        epoch=(row.get("repeat") or 0) + 1,
+        epoch=repeat + 1,
         input=prompt,
         target=_text(row.get("expected_answer")),
         messages=list(_messages(row, prompt)),
         output=_output(row, model_name, usage, seconds=seconds),
-        scores=None if failure or row.get("reward") is None else _scores(row),
-        metadata={
-            **(row.get("metadata") or {}),
-            "scoring_details": row.get("scoring_details") or {},
-            **row_facts,
-        },
-        model_usage=({model_name or NO_MODEL: usage} if usage else {}) | _judges(row, model_name),
+        scores=scores,
+        metadata=_metadata(row),
+        model_usage=usage_by_model,
         total_time=seconds,
-        error=to_error(f"{failure.get('cause')}: {failure.get('message')}") if failure else None,
+        error=error,
         # A dataset may contain a problem twice, so the hash alone does not identify a sample.
-        uuid=f"{row.get('problem_hash') or ''}-{row.get('problem_idx')}-{row.get('repeat') or 0}",
+        uuid=f"{row.get('problem_hash') or ''}-{row.get('problem_idx')}-{repeat}",
     )
+
+
+def _prompt(row: Row) -> str:
+    """Return the text of the question: the prompt, else the first message of a user, else the expected answer."""
+    prompt = _text(row.get("prompt"))
+    if prompt:
+        return prompt
+    for step in row.steps:
+        if step.get("source") == "user":
+            first_user_message = _text(step.get("message"))
+            if first_user_message:
+                return first_user_message
+            break
+    return _text(row.get("expected_answer")) or "(no prompt)"
+
+
+def _seconds(row: Row) -> float | None:
+    """Return how long the answer took, if that is known."""
+    latency = row.get("latency_ms")
+    if isinstance(latency, int | float):
+        return latency / 1000
+    return None
+
+
+def _metadata(row: Row) -> JsonDict:
+    """Return the metadata of the problem, the scorers' details, and facts that Inspect has no fields for."""
+    metadata: JsonDict = dict(row.get("metadata") or {})
+    metadata["scoring_details"] = row.get("scoring_details") or {}
+    for name in _METADATA_FIELDS:
+        if row.get(name) is not None:
+            metadata[name] = row[name]
+    return metadata
 
 
 def to_error(message: str) -> Any:
@@ -99,37 +123,41 @@ def score_name(name: str) -> str:
 def _scores(row: Row) -> JsonDict:
     """Return the scores of a row: the reward, and one per extra scorer that has a value."""
     extracted = row.get("extracted_answer")
-    if extracted is None:
-        answer: str | None = None
-    else:
-        answer = _text(extracted)
-    scores = {
-        NATIVE: scorer.Score(
-            value=row["reward"], answer=answer, metadata=row.get("scoring_details") or None
-        )
-    }
+    answer = None if extracted is None else _text(extracted)
     details = row.get("scoring_details") or {}
+    scores = {NATIVE: scorer.Score(value=row["reward"], answer=answer, metadata=details or None)}
     for name, value in (row.get("scorer_rewards") or {}).items():
-        if value is not None:
-            # A judge or another metric, with its explanation.
-            metric_details = as_dict(details.get(name))
-            explanation = next(
-                (metric_details[key] for key in _SAID if isinstance(metric_details.get(key), str)),
-                None,
-            )
-            score = scorer.Score(
-                value=value, answer=answer, explanation=explanation, metadata=metric_details or None
-            )
-            scores[score_name(name)] = score
+        if value is None:
+            continue
+        # A judge or another metric, with its explanation.
+        scorer_details = as_dict(details.get(name))
+        scores[score_name(name)] = scorer.Score(
+            value=value,
+            answer=answer,
+            explanation=_explanation(scorer_details),
+            metadata=scorer_details or None,
+        )
     return scores
+
+
+def _explanation(scorer_details: JsonDict) -> str | None:
+    """Return the explanation in a scorer's details, if there is one."""
+    for name in _EXPLANATION_FIELDS:
+        explanation = scorer_details.get(name)
+        if isinstance(explanation, str):
+            return explanation
+    return None
 
 
 def _usage(row: Row) -> Any:
     """Return the tokens and the cost of a row's answer; None when no tokens were counted."""
-    counts = [row.get(key) for key in ("prompt_tokens", "completion_tokens", "tokens")]
-    if all(count is None for count in counts):
+    input_tokens = row.get("prompt_tokens")
+    output_tokens = row.get("completion_tokens")
+    total_tokens = row.get("tokens")
+    if input_tokens is None and output_tokens is None and total_tokens is None:
         return None
-    input_tokens, output_tokens, total_tokens = (count or 0 for count in counts)
+    input_tokens = input_tokens or 0
+    output_tokens = output_tokens or 0
     return model.ModelUsage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -138,25 +166,22 @@ def _usage(row: Row) -> Any:
     )
 
 
-def _judges(row: Row, model_name: str) -> JsonDict:
+def _judge_usage(row: Row, model_name: str) -> JsonDict:
     """Return the tokens that judges used, by their model.
 
     A judge with the same model as the answer is left out; its tokens stay in the metadata of its score.
     """
     tokens_by_model: Counter[str] = Counter()
-    for key, scorer_details in (row.get("scoring_details") or {}).items():
-        if (
-            key.startswith("scorer:")
-            and isinstance(scorer_details, dict)
-            and scorer_details.get("judge_model")
-        ):
-            tokens_by_model[str(scorer_details["judge_model"])] += (
-                scorer_details.get("judge_tokens") or 0
-            )
-    usage_by_model: dict[str, Any] = {}
-    for name, tokens in tokens_by_model.items():
-        if tokens and name != model_name:
-            usage_by_model[name] = model.ModelUsage(total_tokens=tokens)
+    for name, scorer_details in (row.get("scoring_details") or {}).items():
+        if not name.startswith("scorer:") or not isinstance(scorer_details, dict):
+            continue
+        judge_model = scorer_details.get("judge_model")
+        if judge_model:
+            tokens_by_model[str(judge_model)] += scorer_details.get("judge_tokens") or 0
+    usage_by_model: JsonDict = {}
+    for judge_model, tokens in tokens_by_model.items():
+        if tokens and judge_model != model_name:
+            usage_by_model[judge_model] = model.ModelUsage(total_tokens=tokens)
     return usage_by_model
 
 
@@ -181,21 +206,18 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
         return
     functions: dict[str, str] = {}
     for step in steps:
+        source = step.get("source")
         content = _content(step.get("message"))
-        if step.get("source") == "agent":
+        if source == "agent":
             calls = [_call(call) for call in step.get("tool_calls") or []]
-            functions |= {call.id: call.function for call in calls}
-            reasoning = step.get("reasoning_content")
-            if reasoning:
-                if isinstance(content, list):
-                    content_parts = content
-                else:
-                    content_parts = [model.ContentText(text=content)]
-                content = [model.ContentReasoning(reasoning=reasoning), *content_parts]
+            for call in calls:
+                functions[call.id] = call.function
             yield model.ChatMessageAssistant(
-                content=content, tool_calls=calls or None, model=step.get("model_name")
+                content=_with_reasoning(content, step.get("reasoning_content")),
+                tool_calls=calls or None,
+                model=step.get("model_name"),
             )
-        elif step.get("source") == "user":
+        elif source == "user":
             yield model.ChatMessageUser(content=content)
         elif content:
             yield model.ChatMessageSystem(content=content)
@@ -208,6 +230,14 @@ def _messages(row: Row, prompt: str) -> Iterator[Any]:
             )
 
 
+def _with_reasoning(content: Any, reasoning: str | None) -> Any:
+    """Return the content of an answer with the model's reasoning before it, if there is any."""
+    if not reasoning:
+        return content
+    parts = content if isinstance(content, list) else [model.ContentText(text=content)]
+    return [model.ContentReasoning(reasoning=reasoning), *parts]
+
+
 def _content(value: Any) -> Any:
     """Convert the content of a step to text, or to a list of parts.
 
@@ -215,42 +245,40 @@ def _content(value: Any) -> Any:
     """
     if not isinstance(value, list):
         return _text(value)
-    parts: list[Any] = []
-    for part in value:
-        if isinstance(part, dict):
-            source: JsonDict = part.get("source") or {}
-        else:
-            source = {}
-        path = str(source.get("path") or "")
-        if path.startswith(("http://", "https://")):
-            parts.append(model.ContentImage(image=path))
-        elif path:
-            parts.append(model.ContentText(text=f"[{source.get('media_type')} {path}]"))
-        else:
-            if isinstance(part, dict):
-                text = part.get("text")
-            else:
-                text = part
-            parts.append(model.ContentText(text=_text(part if text is None else text)))
-    return parts
+    return [_content_part(part) for part in value]
+
+
+def _content_part(part: Any) -> Any:
+    """Convert one part of a content."""
+    if not isinstance(part, dict):
+        return model.ContentText(text=_text(part))
+    source: JsonDict = part.get("source") or {}
+    path = str(source.get("path") or "")
+    if path.startswith(("http://", "https://")):
+        return model.ContentImage(image=path)
+    if path:
+        return model.ContentText(text=f"[{source.get('media_type')} {path}]")
+    text = part.get("text")
+    return model.ContentText(text=_text(part if text is None else text))
 
 
 def _call(call: JsonDict) -> Any:
     """Convert a tool call; arguments that are not a JSON object are kept under ``arguments`` with a parse error."""
-    raw_arguments = call.get("arguments") or {}
-    if isinstance(raw_arguments, dict):
-        parse_error: str | None = None
-    else:
+    arguments = call.get("arguments") or {}
+    parse_error = None
+    if not isinstance(arguments, dict):
+        arguments = {"arguments": arguments}
         parse_error = "the arguments are no JSON object"
     return tool.ToolCall(
         id=str(call.get("tool_call_id") or ""),
         function=str(call.get("function_name") or ""),
-        arguments={"arguments": raw_arguments} if parse_error else raw_arguments,
+        arguments=arguments,
         parse_error=parse_error,
     )
 
 
 def _text(value: Any) -> str:
+    """Return a value as text; empty for None."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,6 +1,7 @@
 """Write one MLflow trace per row: the sample as the root span, its conversation as child spans."""
 
 import json
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
@@ -15,6 +16,27 @@ OWNER: Final = "nel.mlflow_run"
 _NS_IN_MS: Final = 1_000_000
 _LINK_BATCH: Final = 100
 _PAGE: Final = 100
+_USAGE_FIELDS: Final = (
+    "prompt_tokens",
+    "completion_tokens",
+    "tokens",
+    "latency_ms",
+    "finish_reason",
+)
+_METADATA_FIELDS: Final = ("task_id", "task_name", "category", "grading_type", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A child span of a row's trace: a message, a call of the model or a call of a tool."""
+
+    name: str
+    kind: str
+    inputs: Any
+    outputs: Any
+    start_ns: int
+    end_ns: int
+    attributes: JsonDict = field(default_factory=dict)
 
 
 class TraceWriter:
@@ -46,7 +68,10 @@ class TraceWriter:
         """
         rows = islice(bundle.rows(), limit)
         written = 0
-        while trace_ids := [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]:
+        while True:
+            trace_ids = [self._trace(bundle, row) for row in islice(rows, _LINK_BATCH)]
+            if not trace_ids:
+                break
             # MLflow drops traces when more than 1,000 items wait to be stored, and reports that only in its log.
             import_module("mlflow").flush_trace_async_logging()
             self._client.link_traces_to_run(trace_ids, self._run_id)
@@ -69,7 +94,7 @@ class TraceWriter:
                 max_results=_PAGE,
                 page_token=token,
             )
-            stored = stored + sum(bool(trace.data.spans) for trace in page)
+            stored += sum(bool(trace.data.spans) for trace in page)
             token = page.token
             if not token:
                 return stored
@@ -77,9 +102,8 @@ class TraceWriter:
     def _trace(self, bundle: ExportBundle, row: Row) -> str:
         """Write one row with its conversation and return the id of the trace."""
         start_ns = _start_ns(bundle)
-        repeat = row.get("repeat") or 0
         root = self._client.start_trace(
-            name=f"sample_{row.get('problem_idx')}" + (f".r{repeat}" if repeat else ""),
+            name=_trace_name(row),
             span_type="AGENT",
             inputs={"prompt": self._cut(row.get("prompt"))},
             attributes=_attributes(bundle, row),
@@ -88,169 +112,159 @@ class TraceWriter:
             start_time_ns=start_ns,
         )
         end_ns = self._children(root, row, start_ns)
+        outputs = {
+            "reward": row.get("reward"),
+            "extracted_answer": self._cut(row.get("extracted_answer")),
+            "response": self._cut(row.get("model_response")),
+        }
         failure = row.get("failure")
+        if failure:
+            outputs["failure"] = failure
         self._client.end_trace(
             root.trace_id,
-            outputs={
-                "reward": row.get("reward"),
-                "extracted_answer": self._cut(row.get("extracted_answer")),
-                "response": self._cut(row.get("model_response")),
-                **({"failure": failure} if failure else {}),
-            },
+            outputs=outputs,
             status="ERROR" if failure else "OK",
             end_time_ns=end_ns,
         )
         return str(root.trace_id)
 
-    def _children(self, root: Any, row: Row, start: int) -> int:
+    def _children(self, root: Any, row: Row, start_ns: int) -> int:
         """Write the conversation as consecutive spans and return when the last one ends, in nanoseconds."""
         steps = row.steps
         if not any(step.get("source") == "agent" for step in steps):
-            end_ns = start + int((row.get("latency_ms") or 0) * _NS_IN_MS)
-            question = {"prompt": self._cut(row.get("prompt"))}
-            answer = {"response": self._cut(row.get("model_response"))}
-            self._span(
-                root,
-                "model",
-                "LLM",
-                inputs=question,
-                outputs=answer,
-                start=start,
-                end=end_ns,
-                facts=_usage(row),
-            )
-            return end_ns
-        clock_ns = start
+            return self._single_call(root, row, start_ns)
         if steps[0].get("source") == "agent":
-            question = {"message": self._cut(row.get("prompt"))}
-            self._span(
-                root,
-                "user",
-                "CHAIN",
-                inputs=question,
-                outputs=question,
-                start=clock_ns,
-                end=clock_ns,
-                facts={},
-            )
+            self._message(root, "user", self._cut(row.get("prompt")), start_ns)
+        clock_ns = start_ns
         for step in steps:
             clock_ns = self._step(root, step, clock_ns)
         return clock_ns
 
-    def _step(self, root: Any, step: JsonDict, now: int) -> int:
-        """Write one step and the tool calls it makes, starting at ``now``, and return when the last of them ends."""
+    def _single_call(self, root: Any, row: Row, start_ns: int) -> int:
+        """Write a row without a conversation as one call of the model and return when it ends."""
+        end_ns = start_ns + _nanoseconds(row.get("latency_ms"))
+        span = _Span(
+            name="model",
+            kind="LLM",
+            inputs={"prompt": self._cut(row.get("prompt"))},
+            outputs={"response": self._cut(row.get("model_response"))},
+            start_ns=start_ns,
+            end_ns=end_ns,
+            attributes=_usage(row),
+        )
+        self._write_span(root, span)
+        return end_ns
+
+    def _step(self, root: Any, step: JsonDict, start_ns: int) -> int:
+        """Write one step and the tool calls it makes, and return when the last of them ends."""
         message = self._cut(step.get("message"))
         if step.get("source") != "agent":
-            source = str(step.get("source"))
-            self._span(
-                root,
-                source,
-                "CHAIN",
-                inputs={"message": message},
-                outputs={"message": message},
-                start=now,
-                end=now,
-                facts={},
-            )
-            return now
-        metrics = step.get("metrics") or {}
-        model_end_ns = now + int(((metrics.get("extra") or {}).get("latency_ms") or 0) * _NS_IN_MS)
+            self._message(root, str(step.get("source")), message, start_ns)
+            return start_ns
         calls = step.get("tool_calls") or []
+        outputs: JsonDict = {"message": message}
         if calls:
-            outputs: dict[str, str | Any | list[Any] | None] | dict[str, str | None] = {
-                "message": message,
-                "tool_calls": calls,
-            }
-        else:
-            outputs = {"message": message}
-        model_name = str(step.get("model_name") or "model")
-        self._span(
-            root,
-            model_name,
-            "LLM",
+            outputs["tool_calls"] = calls
+        metrics = step.get("metrics") or {}
+        attributes: JsonDict = {}
+        for name, value in metrics.items():
+            if name != "extra":
+                attributes[f"nel.{name}"] = value
+        model_end_ns = start_ns + _nanoseconds((metrics.get("extra") or {}).get("latency_ms"))
+        span = _Span(
+            name=str(step.get("model_name") or "model"),
+            kind="LLM",
             inputs={},
             outputs=outputs,
-            start=now,
-            end=model_end_ns,
-            facts={
-                f"nel.{metric_name}": metric_value
-                for metric_name, metric_value in metrics.items()
-                if metric_name != "extra"
-            },
+            start_ns=start_ns,
+            end_ns=model_end_ns,
+            attributes=attributes,
         )
-        results_by_call: dict[Any, Any] = {}
-        for tool_result in (step.get("observation") or {}).get("results") or []:
-            results_by_call[tool_result.get("source_call_id")] = tool_result
-        outcomes_by_call: dict[Any, Any] = {}
-        for tool_outcome in (step.get("extra") or {}).get("tool_outcomes") or []:
-            outcomes_by_call[tool_outcome.get("tool_call_id")] = tool_outcome
-        now = model_end_ns
-        for call in calls:
-            outcome = outcomes_by_call.get(call.get("tool_call_id")) or {}
-            call_end_ns = now + int((outcome.get("latency_ms") or 0) * _NS_IN_MS)
-            content = self._cut(
-                (results_by_call.get(call.get("tool_call_id")) or {}).get("content")
-            )
-            facts = {"nel.is_error": bool(outcome.get("is_error"))}
-            tool = str(call.get("function_name") or "tool")
-            self._span(
-                root,
-                tool,
-                "TOOL",
-                inputs=call.get("arguments"),
-                outputs={"content": content},
-                start=now,
-                end=call_end_ns,
-                facts=facts,
-            )
-            now = call_end_ns
-        return now
+        self._write_span(root, span)
+        return self._tool_calls(root, step, calls, model_end_ns)
 
-    def _span(
-        self,
-        root: Any,
-        name: str,
-        kind: str,
-        inputs: Any,
-        outputs: Any,
-        start: int,
-        end: int,
-        facts: JsonDict,
-    ) -> None:
-        """Write one child span of the root."""
-        span = self._client.start_span(
-            name=name,
+    def _tool_calls(self, root: Any, step: JsonDict, calls: list[JsonDict], start_ns: int) -> int:
+        """Write the tool calls of a step one after another and return when the last of them ends."""
+        results = (step.get("observation") or {}).get("results") or []
+        outcomes = (step.get("extra") or {}).get("tool_outcomes") or []
+        results_by_call = {result.get("source_call_id"): result for result in results}
+        outcomes_by_call = {outcome.get("tool_call_id"): outcome for outcome in outcomes}
+        clock_ns = start_ns
+        for call in calls:
+            call_id = call.get("tool_call_id")
+            result = results_by_call.get(call_id) or {}
+            outcome = outcomes_by_call.get(call_id) or {}
+            end_ns = clock_ns + _nanoseconds(outcome.get("latency_ms"))
+            span = _Span(
+                name=str(call.get("function_name") or "tool"),
+                kind="TOOL",
+                inputs=call.get("arguments"),
+                outputs={"content": self._cut(result.get("content"))},
+                start_ns=clock_ns,
+                end_ns=end_ns,
+                attributes={"nel.is_error": bool(outcome.get("is_error"))},
+            )
+            self._write_span(root, span)
+            clock_ns = end_ns
+        return clock_ns
+
+    def _message(self, root: Any, source: str, message: str | None, at_ns: int) -> None:
+        """Write a message that is not the model's as a span without duration."""
+        content = {"message": message}
+        span = _Span(
+            name=source, kind="CHAIN", inputs=content, outputs=content, start_ns=at_ns, end_ns=at_ns
+        )
+        self._write_span(root, span)
+
+    def _write_span(self, root: Any, span: _Span) -> None:
+        """Write a child span of the root."""
+        started = self._client.start_span(
+            name=span.name,
             trace_id=root.trace_id,
             parent_id=root.span_id,
-            span_type=kind,
-            inputs=inputs,
-            attributes=facts,
-            start_time_ns=start,
+            span_type=span.kind,
+            inputs=span.inputs,
+            attributes=span.attributes,
+            start_time_ns=span.start_ns,
         )
-        self._client.end_span(root.trace_id, span.span_id, outputs=outputs, end_time_ns=end)
+        self._client.end_span(
+            root.trace_id, started.span_id, outputs=span.outputs, end_time_ns=span.end_ns
+        )
 
     def _cut(self, value: Any) -> str | None:
         """Return a value as text, cut to the limit with a note of its full length."""
         if value is None:
             return None
-        if isinstance(value, str):
-            text = value
-        else:
-            text = json.dumps(value, default=str)
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
         if len(text) <= self._limit:
             return text
         return f"{text[: self._limit]}… ({len(text)} characters)"
 
 
+def _trace_name(row: Row) -> str:
+    """Return the name of a row's trace; answers after the first have the number of the repeat."""
+    name = f"sample_{row.get('problem_idx')}"
+    repeat = row.get("repeat") or 0
+    return f"{name}.r{repeat}" if repeat else name
+
+
+def _nanoseconds(milliseconds: float | None) -> int:
+    """Return a duration in nanoseconds; an unknown one is 0."""
+    return int((milliseconds or 0) * _NS_IN_MS)
+
+
 def _usage(row: Row) -> JsonDict:
-    names = ("prompt_tokens", "completion_tokens", "tokens", "latency_ms", "finish_reason")
-    return {f"nel.{name}": row[name] for name in names if row.get(name) is not None}
+    """Return the tokens, the latency and the finish reason of a row's answer, as far as they are known."""
+    usage: JsonDict = {}
+    for name in _USAGE_FIELDS:
+        if row.get(name) is not None:
+            usage[f"nel.{name}"] = row[name]
+    return usage
 
 
 def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
     """Return the facts about a row that MLflow shows as attributes of its root span."""
-    metadata = row.get("metadata") or {}
-    facts: JsonDict = {
+    attributes: JsonDict = {
         "nel.benchmark": bundle.name,
         "nel.model": bundle.model,
         "nel.problem_idx": row.get("problem_idx"),
@@ -258,16 +272,13 @@ def _attributes(bundle: ExportBundle, row: Row) -> JsonDict:
         "nel.reward": row.get("reward"),
         "nel.status": row.get("status"),
         "nel.scoring_details": row.get("scoring_details"),
-        **{
-            f"nel.{key}": metadata.get(key)
-            for key in ("task_id", "task_name", "category", "grading_type", "source")
-        },
-        **{
-            f"nel.scorer.{name.removeprefix('scorer:')}": reward
-            for name, reward in (row.get("scorer_rewards") or {}).items()
-        },
     }
-    return {key: value for key, value in facts.items() if value is not None}
+    metadata = row.get("metadata") or {}
+    for name in _METADATA_FIELDS:
+        attributes[f"nel.{name}"] = metadata.get(name)
+    for name, reward in (row.get("scorer_rewards") or {}).items():
+        attributes[f"nel.scorer.{name.removeprefix('scorer:')}"] = reward
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _start_ns(bundle: ExportBundle) -> int:

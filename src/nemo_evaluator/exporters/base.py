@@ -40,17 +40,20 @@ class ExportBundle(Bundle):
         """
         values: dict[str, float | None] = {}
         for score in self.scores:
-            bounds = {
-                f"{score.name}/ci_lower": score.ci_lower,
-                f"{score.name}/ci_upper": score.ci_upper,
-            }
-            values |= {score.name: score.value} | bounds
+            values[score.name] = score.value
+            values[f"{score.name}/ci_lower"] = score.ci_lower
+            values[f"{score.name}/ci_upper"] = score.ci_upper
         values["coverage"] = self.coverage.share
-        values |= {"truncated_share": self.truncated_share, "unparsed_share": self.unparsed_share}
-        for name in ("total_tokens", "tokens_per_second", "steps_per_second", "elapsed_seconds"):
-            values[f"runtime/{name}"] = getattr(self.runtime, name)
-        for name in ("p50_ms", "p90_ms", "p99_ms"):
-            values[f"runtime/latency_{name}"] = getattr(self.runtime, name)
+        values["truncated_share"] = self.truncated_share
+        values["unparsed_share"] = self.unparsed_share
+        runtime = self.runtime
+        values["runtime/total_tokens"] = runtime.total_tokens
+        values["runtime/tokens_per_second"] = runtime.tokens_per_second
+        values["runtime/steps_per_second"] = runtime.steps_per_second
+        values["runtime/elapsed_seconds"] = runtime.elapsed_seconds
+        values["runtime/latency_p50_ms"] = runtime.p50_ms
+        values["runtime/latency_p90_ms"] = runtime.p90_ms
+        values["runtime/latency_p99_ms"] = runtime.p99_ms
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def rows(self) -> Iterator[Row]:
@@ -127,11 +130,13 @@ def get_exporter(name: str, **settings: Any) -> Exporter:
         UsageError: The name or a setting is unknown.
         MissingExtraError: The tracker's library is not installed.
     """
-    setting_names = list(EXPORTERS.schema(name).model_fields)
-    unknown = [key for key in settings if key not in setting_names]
-    if unknown and EXPORTERS.schema(name).model_config.get("extra") != "allow":
-        hint = did_you_mean(unknown[0], setting_names)
-        raise UsageError(f"exporter {name!r} has no setting {unknown[0]!r}", hint=hint)
+    schema = EXPORTERS.schema(name)
+    setting_names = list(schema.model_fields)
+    unknown_names = [key for key in settings if key not in setting_names]
+    accepts_any = schema.model_config.get("extra") == "allow"
+    if unknown_names and not accepts_any:
+        hint = did_you_mean(unknown_names[0], setting_names)
+        raise UsageError(f"exporter {name!r} has no setting {unknown_names[0]!r}", hint=hint)
     exporter: Exporter = EXPORTERS.build(name, **settings)
     return exporter
 
@@ -159,14 +164,13 @@ def export_bundles(
     """
     exporter = get_exporter(name, **(settings or {}))
     bundles = [read_bundle(path) for path in find_bundles(paths)]
-    if output_dir is not None:
-        folder = Path(output_dir)
-    else:
-        folder = bundles[0].path.parent.parent
+    folder = bundles[0].run_dir if output_dir is None else Path(output_dir)
+    export_config: JsonDict = {"output_dir": str(folder)}
     try:
         # In a thread of its own: tracker libraries start event loops, which is not allowed in a thread that runs one.
         with ThreadPoolExecutor(1, thread_name_prefix="export") as thread:
-            return thread.submit(exporter.export, bundles, {"output_dir": str(folder)}).result()
+            export = thread.submit(exporter.export, bundles, export_config)
+            return export.result()
     except NelError:
         raise
     except Exception as error:

@@ -1,8 +1,10 @@
 """``inspect``: a run as an Inspect log, for ``inspect view`` and ``read_eval_log``."""
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -66,10 +68,12 @@ class JsonFile(AbstractContextManager["JsonFile"]):
         self._out.write(b"}")
 
     def _note(self, item: bytes) -> None:
+        """Add an item to the array in the side file."""
         self._side.write(self._before + item)
         self._before = b","
 
     def _copy_side(self, out: IO[bytes]) -> None:
+        """End the array in the side file and copy it."""
         self._side.write(b"[]" if self._before == b"[" else b"]")
         self._side.seek(0)
         shutil.copyfileobj(self._side, out)
@@ -156,10 +160,11 @@ class InspectExporter:
             The paths of the logs.
         """
         folders = _folders(bundles, Path(config["output_dir"]))
-        log_paths = []
+        kind = EvalFile if self.format == "eval" else JsonFile
+        log_paths: list[str] = []
         for bundle, folder in zip(bundles, folders, strict=True):
             target = folder / f"{safe_name(bundle.name)}_inspect.{self.format}"
-            write_log(bundle, target, EvalFile if self.format == "eval" else JsonFile)
+            write_log(bundle, target, kind)
             log_paths.append(str(target))
         return log_paths
 
@@ -171,24 +176,25 @@ def _folders(bundles: Sequence[ExportBundle], output_dir: Path) -> list[Path]:
     it; benchmarks of the same name are separated by the names of their runs, and then by numbers.
     """
     task_folders = [bundle.path.parent for bundle in bundles]
-    if any(
-        output_dir.resolve() in [task_folder.resolve(), *task_folder.resolve().parents]
-        for task_folder in task_folders
-    ):
-        return task_folders
-    names = [task_folder.name for task_folder in task_folders]
+    absolute_output = output_dir.resolve()
+    for task_folder in task_folders:
+        absolute_folder = task_folder.resolve()
+        if absolute_output == absolute_folder or absolute_output in absolute_folder.parents:
+            return task_folders
+    name_counts = Counter(task_folder.name for task_folder in task_folders)
     folders: list[Path] = []
     for task_folder in task_folders:
-        folders.append(
-            output_dir / task_folder.name
-            if names.count(task_folder.name) == 1
-            else output_dir / task_folder.parent.name / task_folder.name
-        )
+        if name_counts[task_folder.name] == 1:
+            folders.append(output_dir / task_folder.name)
+        else:
+            folders.append(output_dir / task_folder.parent.name / task_folder.name)
+    folder_counts = Counter(folders)
     unique_folders: list[Path] = []
     for number, folder in enumerate(folders):
-        unique_folders.append(
-            folder if folders.count(folder) == 1 else folder.with_name(f"{folder.name}-{number}")
-        )
+        if folder_counts[folder] == 1:
+            unique_folders.append(folder)
+        else:
+            unique_folders.append(folder.with_name(f"{folder.name}-{number}"))
     return unique_folders
 
 
@@ -200,51 +206,68 @@ def write_log(bundle: ExportBundle, target: Path, kind: type[JsonFile]) -> None:
         target: The log to write; it is replaced only when the new one is complete.
         kind: The format of the log.
     """
-    count = 0
-    ids = dict[int, None]()
-    usage = JsonDict()
+    rows = LoggedRows()
     with (
         replacing(target) as log_file,
         TemporaryFile(dir=target.parent) as side_file,
         kind(log_file, side_file) as writer,
     ):
         for row in bundle.rows():
-            count += 1
             eval_sample = sample.to_sample(row, bundle.model)
-            ids[eval_sample.id] = None
-            for model_name, sample_usage in eval_sample.model_usage.items():
-                usage[model_name] = (
-                    usage[model_name] + sample_usage if model_name in usage else sample_usage
-                )
+            rows.add(eval_sample)
             writer.add(eval_sample)
-        writer.finish(to_header(bundle, count, list(ids), usage=usage))
+        writer.finish(to_header(bundle, rows))
 
 
-def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict) -> Any:
+@dataclass(slots=True)
+class LoggedRows:
+    """What the header of a log says about its samples.
+
+    Attributes:
+        count: The number of rows.
+        ids: The ids of the problems; a dict keeps their order.
+        usage: The tokens that were used, by model.
+    """
+
+    count: int = 0
+    ids: dict[int, None] = field(default_factory=dict)
+    usage: JsonDict = field(default_factory=dict)
+
+    def add(self, eval_sample: Any) -> None:
+        """Count a sample.
+
+        Args:
+            eval_sample: An ``inspect_ai.log.EvalSample``.
+        """
+        self.count += 1
+        self.ids[eval_sample.id] = None
+        for model_name, usage in eval_sample.model_usage.items():
+            if model_name in self.usage:
+                self.usage[model_name] += usage
+            else:
+                self.usage[model_name] = usage
+
+
+def to_header(bundle: ExportBundle, rows: LoggedRows) -> Any:
     """Convert a bundle to an Inspect log without samples.
 
     Args:
         bundle: The finished benchmark.
-        count: The number of its rows.
-        ids: The ids of its problems.
-        usage: The tokens that its rows used, by model.
+        rows: Its rows.
 
     Returns:
         An ``inspect_ai.log.EvalLog``; its status is ``error`` when the bundle has an error or no rows.
     """
     bench = bundle.benchmark
     coverage = bundle.coverage
-    scored = count if coverage.scored is None else coverage.scored
-    reasons = "; ".join(bundle.validity.get("reasons") or [])
-    error = bundle.document.get("error") or (
-        (reasons or "there are no rows") if not count else None
-    )
+    scored = rows.count if coverage.scored is None else coverage.scored
+    error = _error(bundle, rows.count)
     return log.EvalLog(
-        status="error" if error else "success",
-        eval=_spec(bundle, ids),
+        status="success" if error is None else "error",
+        eval=_spec(bundle, list(rows.ids)),
         plan=log.EvalPlan(name="nel", steps=[log.EvalPlanStep(solver=_solver(bundle), params={})]),
         results=log.EvalResults(
-            total_samples=coverage.planned or count,
+            total_samples=coverage.planned or rows.count,
             completed_samples=scored,
             scores=_scores(bundle, scored, coverage.failed),
             metadata={
@@ -255,9 +278,20 @@ def to_header(bundle: ExportBundle, count: int, ids: list[int], usage: JsonDict)
                 "validity": bundle.validity,
             },
         ),
-        stats=log.EvalStats(**_times(bundle), model_usage=usage),
-        error=sample.to_error(str(error)) if error else None,
+        stats=log.EvalStats(**_times(bundle), model_usage=rows.usage),
+        error=None if error is None else sample.to_error(error),
     )
+
+
+def _error(bundle: ExportBundle, row_count: int) -> str | None:
+    """Return the error of the bundle, or why it has no rows; None if it has rows and no error."""
+    error = bundle.document.get("error")
+    if error:
+        return str(error)
+    if row_count:
+        return None
+    reasons = "; ".join(bundle.validity.get("reasons") or [])
+    return reasons or "there are no rows"
 
 
 def _times(bundle: ExportBundle) -> dict[str, str]:
@@ -265,13 +299,13 @@ def _times(bundle: ExportBundle) -> dict[str, str]:
     completed_at = bundle.timestamp
     if not completed_at:
         return {}
-    started_at = datetime.fromisoformat(completed_at) - timedelta(
-        seconds=bundle.runtime.elapsed_seconds or 0.0
-    )
+    elapsed = timedelta(seconds=bundle.runtime.elapsed_seconds or 0.0)
+    started_at = datetime.fromisoformat(completed_at) - elapsed
     return {"started_at": started_at.isoformat(), "completed_at": completed_at}
 
 
 def _solver(bundle: ExportBundle) -> str:
+    """Return the type of the run's solver."""
     return str((bundle.config.get("solver") or {}).get("type") or "simple")
 
 
@@ -279,9 +313,8 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
     """Return what was evaluated: the task, its dataset, the model, the settings and the scorers."""
     config = bundle.config
     bench = bundle.benchmark
-    generation = config.get("generation") or {}
-    known_settings = model.GenerateConfig.model_fields
-    extra = [score.name for score in bundle.scores if score.name.startswith("scorer:")]
+    scorers = [sample.NATIVE]
+    scorers += [sample.score_name(name) for name in _extra_scorers(bundle)]
     return log.EvalSpec(
         eval_id=bundle.run_id,
         run_id=bundle.run_id,
@@ -294,39 +327,54 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
             name=bundle.name,
             samples=bench.get("samples"),
             sample_ids=ids or None,
-            shuffled=bool(
-                (config.get("shuffle") or {}).get("applied", config.get("shuffle_seed") is not None)
-            ),
+            shuffled=_shuffled(config),
         ),
         model=bundle.model or sample.NO_MODEL,
         model_base_url=config.get("base_url"),
-        model_generate_config=model.GenerateConfig(
-            **{
-                setting: setting_value
-                for setting, setting_value in generation.items()
-                if setting in known_settings
-            }
-        ),
+        model_generate_config=_generate_config(config.get("generation") or {}),
         config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
         packages={"nemo_evaluator": bundle.sdk_version},
-        scorers=[{"name": name} for name in (sample.NATIVE, *map(sample.score_name, extra))],
+        scorers=[{"name": name} for name in scorers],
         metadata={"config_hash": bundle.document.get("config_hash"), "nel_config": config},
     )
+
+
+def _extra_scorers(bundle: ExportBundle) -> list[str]:
+    """Return the names of the scores of extra scorers."""
+    return [score.name for score in bundle.scores if score.name.startswith("scorer:")]
+
+
+def _shuffled(config: JsonDict) -> bool:
+    """Return whether the problems were shuffled."""
+    shuffle = config.get("shuffle") or {}
+    if "applied" in shuffle:
+        return bool(shuffle["applied"])
+    return config.get("shuffle_seed") is not None
+
+
+def _generate_config(generation: JsonDict) -> Any:
+    """Return the settings of the generation that Inspect knows."""
+    known_settings = model.GenerateConfig.model_fields
+    settings: JsonDict = {}
+    for name, value in generation.items():
+        if name in known_settings:
+            settings[name] = value
+    return model.GenerateConfig(**settings)
 
 
 def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
     """Return the scores of the bundle: all metrics of the reward as one scorer, and one scorer per extra metric."""
     raw_scores = as_dict(bundle.benchmark.get("scores"))
-    reward_metrics: dict[str, Any] = {}
+    extra_scorers = _extra_scorers(bundle)
+    reward_metrics: JsonDict = {}
     for score in bundle.scores:
-        if not score.name.startswith("scorer:"):
+        if score.name not in extra_scorers:
             reward_metrics[score.name] = raw_scores[score.name]
-    extra_names = [score.name for score in bundle.scores if score.name not in reward_metrics]
-    groups = {sample.NATIVE: reward_metrics} | {
-        sample.score_name(name): {"mean": raw_scores[name]} for name in extra_names
-    }
+    metrics_by_scorer = {sample.NATIVE: reward_metrics}
+    for name in extra_scorers:
+        metrics_by_scorer[sample.score_name(name)] = {"mean": raw_scores[name]}
     eval_scores: list[Any] = []
-    for scorer, metrics in groups.items():
+    for scorer, metrics in metrics_by_scorer.items():
         eval_scores.append(
             log.EvalScore(
                 name=scorer,
@@ -341,10 +389,7 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
 
 def _metric(name: str, raw: Any) -> Any:
     """Convert a score of the bundle; everything besides its value becomes metadata."""
-    if isinstance(raw, dict):
-        fields = dict(raw)
-    else:
-        fields = {"value": raw}
+    fields = dict(raw) if isinstance(raw, dict) else {"value": raw}
     return log.EvalMetric(name=name, value=float(fields.pop("value")), metadata=fields or None)
 
 

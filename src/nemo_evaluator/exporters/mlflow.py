@@ -23,7 +23,6 @@ _STATE: Final = "nel.export"
 _TRACED: Final = "nel.traces"
 _ORIGIN: Final = "nel.run"
 _PARAM_LIMIT: Final = 250
-_FACTS: Final = ("run_id", "model", "timestamp", "sdk_version", "config_hash", "n_results")
 _BATCH: Final = 100
 # Give up on an unreachable server after 15 s instead of four minutes; store spans in batches, at half the cost.
 _DEFAULTS: Final = {
@@ -35,6 +34,19 @@ _DEFAULTS: Final = {
 T = TypeVar("T")
 _TAG_LIMIT: Final = 5000
 _NEVER: Final = ("*cache*", "*.db", "*.lock", "synthetic", "debug.json", "previous", "*_inspect.*")
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierExports:
+    """The MLflow runs of a bundle that exist already.
+
+    Attributes:
+        complete: The complete MLflow run of the bundle, if there is one.
+        outdated: Those to delete: incomplete ones, and those of the run before it was resumed.
+    """
+
+    complete: str | None
+    outdated: list[str]
 
 
 @dataclass
@@ -127,14 +139,11 @@ class MlflowExporter:
         if existing is not None:
             return str(existing.experiment_id)
         # Store the artifacts of a SQLite database beside it instead of in the current directory.
+        location = self.artifact_location
         database = re.fullmatch(r"sqlite:///(?P<path>.+)", self.uri)
-        if database:
-            default_location: str | None = (
-                Path(database["path"]).resolve().parent / "mlartifacts"
-            ).as_uri()
-        else:
-            default_location = None
-        location = self.artifact_location or default_location
+        if not location and database:
+            folder = Path(database["path"]).resolve().parent / "mlartifacts"
+            location = folder.as_uri()
         return str(client.create_experiment(self.experiment_name, artifact_location=location))
 
     def _export_one(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
@@ -142,10 +151,10 @@ class MlflowExporter:
 
         A new MLflow run is marked complete at the end; only then the outdated ones are deleted.
         """
-        existing, outdated = self._find(client, experiment, bundle)
-        if existing is not None and self.skip_existing:
-            return f"{_shown(self.uri)} run {existing} (already exported)"
-        run_id = existing or self._create(client, experiment, bundle)
+        earlier = self._find(client, experiment, bundle)
+        if earlier.complete is not None and self.skip_existing:
+            return f"{_shown(self.uri)} run {earlier.complete} (already exported)"
+        run_id = earlier.complete or self._create(client, experiment, bundle)
         self._log_metrics(client, run_id, bundle)
         if self.copy_artifacts:
             self._log_artifacts(client, run_id, bundle)
@@ -155,81 +164,93 @@ class MlflowExporter:
             )
             writer.write(bundle, limit=self.emit_traces_max_samples)
             client.set_tag(run_id, _TRACED, "true")
-        if existing is None:
+        if earlier.complete is None:
             client.set_terminated(run_id, "FINISHED")
             client.set_tag(run_id, _STATE, "complete")
-        for old_run_id in outdated:
+        for old_run_id in earlier.outdated:
             self._delete(client, experiment, old_run_id)
         return f"{_shown(self.uri)} run {run_id}"
 
-    def _find(
-        self, client: Any, experiment: str, bundle: ExportBundle
-    ) -> tuple[str | None, list[str]]:
-        """Find the MLflow runs of a bundle.
-
-        Returns:
-            The complete MLflow run of the bundle, if there is one, and those to delete: incomplete ones, and those of
-            the run before it was resumed.
-        """
+    def _find(self, client: Any, experiment: str, bundle: ExportBundle) -> _EarlierExports:
+        """Find the MLflow runs of a bundle, and of the run before it was resumed."""
+        job = _job(bundle)
         origin = bundle.origin
-        filters = [f"tags.job_id = '{_job(bundle)}'"] + (
-            [f"tags.`{_ORIGIN}` = '{origin}'"] if origin else []
-        )
-        tags_by_run: dict[Any, Any] = {}
+        filters = [f"tags.job_id = '{job}'"]
+        if origin:
+            filters.append(f"tags.`{_ORIGIN}` = '{origin}'")
+        tags_by_run: dict[str, Mapping[str, str]] = {}
         for filter_string in filters:
             for run in client.search_runs([experiment], filter_string=filter_string):
                 if run.data.tags.get(_ORIGIN, origin) == origin:
                     tags_by_run[run.info.run_id] = run.data.tags
-        complete_runs: list[Any] = []
+        complete: str | None = None
+        outdated: list[str] = []
         for run_id, tags in tags_by_run.items():
-            if tags["job_id"] == _job(bundle) and tags.get(_STATE) != "started":
-                complete_runs.append(run_id)
-        return (complete_runs[0] if complete_runs else None), [
-            run_id for run_id in tags_by_run if run_id not in complete_runs
-        ]
+            if tags["job_id"] != job or tags.get(_STATE) == "started":
+                outdated.append(run_id)
+            elif complete is None:
+                complete = run_id
+        return _EarlierExports(complete, outdated)
 
     def _delete(self, client: Any, experiment: str, run_id: str) -> None:
         """Delete an MLflow run and its traces."""
         owner_filter = f"tags.`{OWNER}` = '{run_id}'"
-        while traces := client.search_traces(
-            locations=[experiment], filter_string=owner_filter, include_spans=False
-        ):
+        while True:
+            traces = client.search_traces(
+                locations=[experiment], filter_string=owner_filter, include_spans=False
+            )
+            if not traces:
+                break
             client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in traces])
         client.delete_run(run_id)
 
     def _create(self, client: Any, experiment: str, bundle: ExportBundle) -> str:
         """Create the MLflow run of a bundle with its tags and parameters, and return its id."""
-        tags = {
-            _STATE: "started",
-            "job_id": _job(bundle),
-            **({_ORIGIN: bundle.origin} if bundle.origin else {}),
-            "benchmark": bundle.name,
-            "config_hash": bundle.config_hash,
-            "sdk_version": bundle.sdk_version,
-            "validity": bundle.status,
-            **{str(key): str(value) for key, value in (self.tags or {}).items()},
-        }
+        run = client.create_run(
+            experiment,
+            run_name=self.run_name or f"eval-{bundle.run_id}",
+            tags=self._run_tags(bundle),
+        )
+        run_id = str(run.info.run_id)
+        param_class = import_module("mlflow.entities").Param
+        params: list[Any] = []
+        for key, value in _keyed(self._params(bundle)).items():
+            params.append(param_class(key, _cut(str(value))))
+        for start in range(0, len(params), _BATCH):
+            client.log_batch(run_id, params=params[start : start + _BATCH])
+        return run_id
+
+    def _run_tags(self, bundle: ExportBundle) -> dict[str, str]:
+        """Return the tags of a bundle's MLflow run, without secrets and within MLflow's limits."""
+        tags = {_STATE: "started", "job_id": _job(bundle)}
+        if bundle.origin:
+            tags[_ORIGIN] = bundle.origin
+        tags["benchmark"] = bundle.name
+        tags["config_hash"] = bundle.config_hash
+        tags["sdk_version"] = bundle.sdk_version
+        tags["validity"] = bundle.status
+        for key, value in (self.tags or {}).items():
+            tags[str(key)] = str(value)
         if self.description:
             tags["mlflow.note.content"] = self.description
-        shortened_tags = {key: scrub(value)[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
-        run = client.create_run(
-            experiment, run_name=self.run_name or f"eval-{bundle.run_id}", tags=shortened_tags
-        )
+        return {key: scrub(value)[:_TAG_LIMIT] for key, value in _keyed(tags).items()}
+
+    def _params(self, bundle: ExportBundle) -> JsonDict:
+        """Return the parameters of a bundle's MLflow run."""
         params: JsonDict = {
             "benchmark": bundle.name,
-            **{name: getattr(bundle, name) for name in _FACTS},
+            "run_id": bundle.run_id,
+            "model": bundle.model,
+            "timestamp": bundle.timestamp,
+            "sdk_version": bundle.sdk_version,
+            "config_hash": bundle.config_hash,
+            "n_results": bundle.n_results,
             "results_dir": str(bundle.run_dir),
-            **(self.extra_metadata or {}),
         }
+        params |= self.extra_metadata or {}
         if self.log_config_params:
             params |= flatten(bundle.config, "config", self.log_config_params_max_depth)
-        param_class = import_module("mlflow.entities").Param
-        param_entities = [
-            param_class(key, _cut(str(value))) for key, value in _keyed(params).items()
-        ]
-        for start in range(0, len(param_entities), _BATCH):
-            client.log_batch(run.info.run_id, params=param_entities[start : start + _BATCH])
-        return str(run.info.run_id)
+        return params
 
     def _log_metrics(self, client: Any, run_id: str, bundle: ExportBundle) -> None:
         """Log the metrics that the MLflow run does not have yet, or has with another value."""
@@ -247,26 +268,27 @@ class MlflowExporter:
         """Upload the files of a benchmark under its name, and the run's logs if they are wanted."""
         task_folder = bundle.path.parent
         target = safe_name(bundle.name)
-        if self.only_required:
-            selected_files = [path for path in (bundle.path, bundle.results) if path.is_file()]
-        else:
-            excluded_patterns = (*_NEVER, *self.exclude_patterns)
-            all_files = [path for path in sorted(task_folder.rglob("*")) if path.is_file()]
-            selected_files = []
-            for candidate in all_files:
-                if not any(
-                    fnmatch.filter(candidate.relative_to(task_folder).parts, pattern)
-                    for pattern in excluded_patterns
-                ):
-                    selected_files.append(candidate)
-        for path in selected_files:
+        for path in self._selected_files(bundle):
             subfolder = path.parent.relative_to(task_folder).as_posix()
-            client.log_artifact(
-                run_id, str(path), target if subfolder == "." else f"{target}/{subfolder}"
-            )
+            destination = target if subfolder == "." else f"{target}/{subfolder}"
+            client.log_artifact(run_id, str(path), destination)
         if self.copy_logs:
             for path in sorted((bundle.run_dir / "logs").glob("*.log")):
                 client.log_artifact(run_id, str(path), "logs")
+
+    def _selected_files(self, bundle: ExportBundle) -> list[Path]:
+        """Return the files of a benchmark to upload."""
+        if self.only_required:
+            return [path for path in (bundle.path, bundle.results) if path.is_file()]
+        task_folder = bundle.path.parent
+        excluded_patterns = (*_NEVER, *self.exclude_patterns)
+        selected_files: list[Path] = []
+        for path in sorted(task_folder.rglob("*")):
+            names = path.relative_to(task_folder).parts
+            excluded = any(fnmatch.filter(names, pattern) for pattern in excluded_patterns)
+            if path.is_file() and not excluded:
+                selected_files.append(path)
+        return selected_files
 
 
 def _resolve_uri(given: str | None) -> str:
@@ -279,9 +301,10 @@ def _resolve_uri(given: str | None) -> str:
     if uri and "://" not in uri and not uri.startswith("databricks"):
         uri = os.environ.get(uri)
     if not uri:
-        hint = "set tracking_uri (for example sqlite:///mlflow.db) or MLFLOW_TRACKING_URI"
+        unset_variable = f" ({given} is not set)" if given else ""
         raise UsageError(
-            f"mlflow has no tracking URI{f' ({given} is not set)' if given else ''}", hint=hint
+            f"mlflow has no tracking URI{unset_variable}",
+            hint="set tracking_uri (for example sqlite:///mlflow.db) or MLFLOW_TRACKING_URI",
         )
     password = urlsplit(uri).password
     if password:
@@ -308,9 +331,8 @@ def _keyed(values: Mapping[str, T]) -> dict[str, T]:
     """Return the values under names that MLflow accepts; names that become equal are numbered."""
     values_by_key: dict[str, T] = {}
     for name, value in values.items():
-        valid_name = re.sub(
-            r"[^\w\-. /:]", "_", str(name).replace("@", "_at_").replace("^", "_pow_")
-        )[:_PARAM_LIMIT]
+        spelled_name = str(name).replace("@", "_at_").replace("^", "_pow_")
+        valid_name = re.sub(r"[^\w\-. /:]", "_", spelled_name)[:_PARAM_LIMIT]
         key = valid_name
         number = 1
         while key in values_by_key:
@@ -321,6 +343,7 @@ def _keyed(values: Mapping[str, T]) -> dict[str, T]:
 
 
 def _cut(text: str) -> str:
+    """Return a text, cut to the length of a parameter."""
     if len(text) <= _PARAM_LIMIT:
         return text
     return f"{text[: _PARAM_LIMIT - 1]}…"
@@ -330,10 +353,10 @@ def _cut(text: str) -> str:
 def _mlflow_set_to(uri: str) -> Iterator[None]:
     """Apply our MLflow settings during an export; variables that the user has set keep their values."""
     mlflow = import_module("mlflow")
-    # Concurrent writers of one SQLite file block each other until MLflow drops spans.
-    variables = _DEFAULTS | (
-        {"MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1"} if uri.startswith("sqlite:") else {}
-    )
+    variables = dict(_DEFAULTS)
+    if uri.startswith("sqlite:"):
+        # Concurrent writers of one SQLite file block each other until MLflow drops spans.
+        variables["MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS"] = "1"
     previous_uri = mlflow.get_tracking_uri()
     set_by_us = {key: value for key, value in variables.items() if key not in os.environ}
     os.environ.update(set_by_us)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -91,13 +92,13 @@ class WandbExporter:
         """
         wandb = import_module("wandb")
         folder = Path(config["output_dir"])
-        labelled = dict(zip(_labels(bundles), bundles, strict=True))
+        bundles_by_label = dict(zip(_labels(bundles), bundles, strict=True))
         identity = digest(sorted(bundle.origin or bundle.run_id for bundle in bundles))[:16]
         if self._mode == "offline":
-            # Remove earlier exports of the same bundles that were never synced, so that one run remains.
-            for old_folder in (folder / "wandb").glob(f"offline-run-*-{identity}"):
-                if not list(old_folder.glob("*.synced")):
-                    shutil.rmtree(old_folder)
+            _remove_unsynced(folder, identity)
+        run_config: JsonDict = {}
+        for label, bundle in bundles_by_label.items():
+            run_config[label] = {"run_id": bundle.run_id, **bundle.config}
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -109,30 +110,43 @@ class WandbExporter:
             resume="allow" if self._mode == "online" else None,
             mode=self._mode,
             dir=str(folder),
-            config={
-                label: {"run_id": labelled_bundle.run_id, **labelled_bundle.config}
-                for label, labelled_bundle in labelled.items()
-            },
+            config=run_config,
             settings=wandb.Settings(**_SETTINGS),
         )
         try:
-            values = {
-                f"{label}/{key}": number
-                for label, labelled_bundle in labelled.items()
-                for key, number in labelled_bundle.metrics().items()
-            }
-            values["results"] = wandb.Table(columns=_COLUMNS, data=_table(bundles))
-            # A resumed run has its single step already: replace the numbers in the summary.
-            (run.summary.update if run.resumed else run.log)(values)
-            if self.artifacts:
-                run.log_artifact(_artifact(labelled, identity))
+            self._log(run, bundles_by_label, identity)
             if self._mode == "online":
-                destination: Any | str = run.url
+                destination = str(run.url)
             else:
                 destination = str(Path(run.dir).parent)
         finally:
             run.finish()
         return [destination]
+
+    def _log(self, run: Any, bundles_by_label: Mapping[str, ExportBundle], identity: str) -> None:
+        """Log the metrics, their table and the files to an open W&B run."""
+        values: JsonDict = {}
+        for label, bundle in bundles_by_label.items():
+            for name, value in bundle.metrics().items():
+                values[f"{label}/{name}"] = value
+        table = import_module("wandb").Table(
+            columns=_COLUMNS, data=_table(list(bundles_by_label.values()))
+        )
+        values["results"] = table
+        if run.resumed:
+            # It has its single step already: replace the numbers in the summary.
+            run.summary.update(values)
+        else:
+            run.log(values)
+        if self.artifacts:
+            run.log_artifact(_artifact(bundles_by_label, identity))
+
+
+def _remove_unsynced(folder: Path, identity: str) -> None:
+    """Remove earlier offline exports of the same bundles that were never synced, so that one run remains."""
+    for old_folder in (folder / "wandb").glob(f"offline-run-*-{identity}"):
+        if not list(old_folder.glob("*.synced")):
+            shutil.rmtree(old_folder)
 
 
 def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
@@ -141,14 +155,21 @@ def _labels(bundles: Sequence[ExportBundle]) -> list[str]:
     The prefix is the benchmark; with the model when two bundles have the same benchmark; with a number when both are
     equal.
     """
-    names = [bundle.name for bundle in bundles]
+    names = Counter(bundle.name for bundle in bundles)
     labels: list[str] = []
-    for name, labelled_bundle in zip(names, bundles, strict=True):
-        labels.append(name if names.count(name) == 1 else f"{name}@{labelled_bundle.model}")
-    return [
-        label if labels.count(label) == 1 else f"{label}@{number}"
-        for number, label in enumerate(labels)
-    ]
+    for bundle in bundles:
+        if names[bundle.name] == 1:
+            labels.append(bundle.name)
+        else:
+            labels.append(f"{bundle.name}@{bundle.model}")
+    label_counts = Counter(labels)
+    unique_labels: list[str] = []
+    for number, label in enumerate(labels):
+        if label_counts[label] == 1:
+            unique_labels.append(label)
+        else:
+            unique_labels.append(f"{label}@{number}")
+    return unique_labels
 
 
 def _table(bundles: Sequence[ExportBundle]) -> list[list[Any]]:

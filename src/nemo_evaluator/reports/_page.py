@@ -4,12 +4,15 @@ import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from nemo_evaluator.reports import _words as words
+
+# Lines are not wrapped to fewer columns than these.
+_NARROWEST: Final = 40
 
 
 def style_sheet() -> str:
@@ -26,13 +29,16 @@ def template(name: str, escape: Callable[[object], str] | None = None) -> Templa
         escape: Makes a value safe for the file's format; None for HTML, which Jinja escapes.
     """
 
-    def safe(value: Any) -> Any:
-        return value if escape is None or isinstance(value, Markup) else Markup(escape(value))  # noqa: S704 - escaped
+    def escape_value(value: Any) -> Any:
+        """The value as text that is safe in the file's format; text that is escaped already stays."""
+        if escape is None or isinstance(value, Markup):
+            return value
+        return Markup(escape(value))  # noqa: S704 - escaped
 
     environment = Environment(
         loader=PackageLoader("nemo_evaluator.reports", "templates"),
         autoescape=True,
-        finalize=safe,
+        finalize=escape_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -49,19 +55,21 @@ def plain_text(name: str, width: int | None = None, **values: Any) -> str:
         width: Wrap lines that are longer, with their continuation indented; None keeps them.
         **values: The values that the template uses.
     """
-    lines = (
-        words.printable(template(name, str).render({"w": words, "width": width, **values}))
-        .rstrip()
-        .split("\n")
-    )
-    if width is not None:
-        lines = [wrapped_line for line in lines for wrapped_line in _broken(line, max(width, 40))]
-    return "\n".join(lines) + "\n"
+    page = template(name, str).render({"w": words, "width": width, **values})
+    text = words.printable(page).rstrip()
+    if width is None:
+        return text + "\n"
+    wrapped_lines: list[str] = []
+    for line in text.split("\n"):
+        wrapped_lines.extend(_wrapped(line, max(width, _NARROWEST)))
+    return "\n".join(wrapped_lines) + "\n"
 
 
-def _broken(line: str, width: int) -> list[str]:
+def _wrapped(line: str, width: int) -> list[str]:
     """The line wrapped to ``width``, its continuation indented by two more spaces."""
-    continuation_indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(
-        line, width, subsequent_indent=continuation_indent, break_on_hyphens=False
-    ) or [""]
+    indent = len(line) - len(line.lstrip())
+    wrapped_lines = textwrap.wrap(
+        line, width, subsequent_indent=" " * (indent + 2), break_on_hyphens=False
+    )
+    # ``wrap`` returns nothing for an empty line.
+    return wrapped_lines or [""]

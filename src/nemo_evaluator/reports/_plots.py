@@ -12,6 +12,10 @@ Kind: TypeAlias = Literal["rows", "bins", "shares"]
 # More marks than this are shown in two columns; marks beyond the second number are folded.
 _ONE_COLUMN: Final = 14
 _UNFOLDED: Final = 40
+# In units of a histogram's box: the width of a line's label, and the distance to the line before it that it needs.
+_LABEL_WIDTH: Final = 90
+_ROOM_OF_LABEL: Final = 80
+_ROOM_OF_LABEL_AT_END: Final = 165
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +83,38 @@ class IntervalPlot:
         """The lower and upper end of the axis."""
         values: list[float] = []
         for mark in self.whole or self.marks:
-            for value in mark.known:
-                values.append(value)
-        if self.limit is not None:
+            values.extend(mark.known)
+        if self.limit is None:
+            shares_only = all(0 <= value <= 1 for value in values)
+            if shares_only:
+                return 0.0, 1.0
+        else:
+            # Zero and the limit are always in view.
             values += [0.0, 1.4 * self.limit, -0.6 * self.limit]
-        elif not values or (min(values) >= 0 and max(values) <= 1):
-            return 0.0, 1.0
         low = min(values)
         high = max(values)
         padding = 0.05 * (high - min(low, 0.0)) or 0.05
-        return (
-            low - padding if self.limit is not None else min(low - padding, 0.0)
-        ), high + padding
+        low_end = low - padding
+        if self.limit is None:
+            low_end = min(low_end, 0.0)
+        return low_end, high + padding
 
     def at(self, value: float) -> float:
         """The position of a value on the axis, in percent."""
         low, high = self.bounds
-        return round(100 * min(1.0, max(0.0, (value - low) / (high - low))), 2)
+        share = (value - low) / (high - low)
+        return round(100 * min(1.0, max(0.0, share)), 2)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Position and label of each tick."""
-        number_format = "{:+g}" if self.limit is not None else "{:,g}"
+        number_format = "{:,g}"
+        if self.limit is not None:
+            number_format = "{:+g}"
         labelled_ticks: list[tuple[float, str]] = []
         for tick in ticks(*self.bounds):
-            labelled_ticks.append((self.at(tick), number_format.format(tick) if tick else "0"))
+            label = number_format.format(tick) if tick else "0"
+            labelled_ticks.append((self.at(tick), label))
         return labelled_ticks
 
     @property
@@ -145,68 +156,66 @@ class Bins:
     def x(self, value: float) -> float:
         """The horizontal position of a value; values in the tail are not on the scale."""
         edges = self.histogram.edges
-        end = len(self.histogram.counts) - self.tail
-        return round(self.left + end * self.width * (value - edges[0]) / (edges[end] - edges[0]), 2)
+        bars_on_scale = len(self.histogram.counts) - self.tail
+        first_edge = edges[0]
+        last_edge = edges[bars_on_scale]
+        scale_width = bars_on_scale * self.width
+        return round(self.left + scale_width * (value - first_edge) / (last_edge - first_edge), 2)
 
     def y(self, count: float) -> float:
         """The vertical position of a count."""
-        return round(
-            self.base - (self.base - self.top) * count / (max(self.histogram.counts) or 1), 2
-        )
+        largest_count = max(self.histogram.counts) or 1
+        return round(self.base - (self.base - self.top) * count / largest_count, 2)
 
     @property
     def bars(self) -> list[tuple[float, float, str]]:
         """Left edge, top and label of each bar."""
-        edges = self.histogram.edges
-        counts = self.histogram.counts
-        range_labels = [f"{low:,.0f} to {high:,.0f} {self.unit}" for low, high in pairwise(edges)]
         bars: list[tuple[float, float, str]] = []
-        for index, bin_count in enumerate(counts):
-            bars.append(
-                (
-                    round(self.left + index * self.width, 2),
-                    self.y(bin_count),
-                    f"{range_labels[index]}: {bin_count:,}",
-                )
-            )
+        ranges = pairwise(self.histogram.edges)
+        for index, (low, high) in enumerate(ranges):
+            count = self.histogram.counts[index]
+            left_edge = round(self.left + index * self.width, 2)
+            label = f"{low:,.0f} to {high:,.0f} {self.unit}: {count:,}"
+            bars.append((left_edge, self.y(count), label))
         return bars
 
     @property
     def x_ticks(self) -> list[tuple[float, str]]:
         """Position and label of each tick of the horizontal axis."""
         edges = self.histogram.edges
-        end = len(self.histogram.counts) - self.tail
-        return [(self.x(tick), f"{tick:,g}") for tick in ticks(edges[0], edges[end])]
+        bars_on_scale = len(self.histogram.counts) - self.tail
+        return [(self.x(tick), f"{tick:,g}") for tick in ticks(edges[0], edges[bars_on_scale])]
 
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
         """Position and label of each tick of the vertical axis, whole numbers only."""
-        round_counts = ticks(0, max(self.histogram.counts), 3)
-        return [(self.y(tick), f"{tick:,.0f}") for tick in round_counts if float(tick).is_integer()]
+        labelled_ticks: list[tuple[float, str]] = []
+        for tick in ticks(0, max(self.histogram.counts), 3):
+            if float(tick).is_integer():
+                labelled_ticks.append((self.y(tick), f"{tick:,.0f}"))
+        return labelled_ticks
 
     @property
     def rules(self) -> list[tuple[float, str, bool]]:
         """Position and label of each line that fits, and whether the label is on its left; a crowded label is empty."""
+        first_edge = self.histogram.edges[0]
         placed_lines: list[tuple[float, str, bool]] = []
+        last_position = -math.inf
         for name, value in sorted(self.lines, key=lambda line: line[1]):
-            edges = self.histogram.edges
             position = self.x(value)
-            last_position = placed_lines[-1][0] if placed_lines else -math.inf
-            if edges[0] <= value and position <= self.right:
-                at_end = position > self.right - 90
-                placed_lines.append(
-                    (
-                        position,
-                        f"{name} {value:,.0f}"
-                        if position - last_position > (165 if at_end else 80)
-                        else "",
-                        at_end,
-                    )
-                )
+            if value < first_edge or position > self.right:
+                continue
+            at_end = position > self.right - _LABEL_WIDTH
+            room_needed = _ROOM_OF_LABEL_AT_END if at_end else _ROOM_OF_LABEL
+            label = ""
+            if position - last_position > room_needed:
+                label = f"{name} {value:,.0f}"
+            placed_lines.append((position, label, at_end))
+            last_position = position
         return placed_lines
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The description for screen readers."""
         percentiles = "".join(f", {name} {value:,.0f}" for name, value in self.lines)
         return f"{self.unit} of {sum(self.histogram.counts):,} rows{percentiles}"
@@ -226,13 +235,12 @@ class Shares:
     @property
     def words(self) -> list[tuple[int, str, str]]:
         """Count, CSS class and label of each part that is not empty."""
-        total = sum(count for _, count, _ in self.parts) or 1
+        total = sum(count for _, count, _ in self.parts)
         labelled_parts: list[tuple[int, str, str]] = []
-        for label, count, style in self.parts:
+        for name, count, style in self.parts:
             if count:
-                labelled_parts.append(
-                    (count, style, f"{label}: {count:,} ({100 * count / total:.1f}%)")
-                )
+                label = f"{name}: {count:,} ({100 * count / total:.1f}%)"
+                labelled_parts.append((count, style, label))
         return labelled_parts
 
 
@@ -264,25 +272,37 @@ def rows_figure(
     """
     if len(marks) <= _ONE_COLUMN:
         return Figure(title, [IntervalPlot(marks, bars, limit)])
-    columns, folded_columns = (
-        [
-            IntervalPlot(half, bars, limit, whole=marks)
-            for half in (part[: (len(part) + 1) // 2], part[(len(part) + 1) // 2 :])
-        ]
-        for part in (marks[:_UNFOLDED], marks[_UNFOLDED:])
-    )
-    return Figure(title, columns, [part for part in folded_columns if part.marks])
+    columns: list[IntervalPlot] = []
+    for half in _halves(marks[:_UNFOLDED]):
+        columns.append(IntervalPlot(half, bars, limit, whole=marks))
+    folded_columns: list[IntervalPlot] = []
+    for half in _halves(marks[_UNFOLDED:]):
+        if half:
+            folded_columns.append(IntervalPlot(half, bars, limit, whole=marks))
+    return Figure(title, columns, folded_columns)
+
+
+def _halves(marks: Sequence[PlotMark]) -> tuple[Sequence[PlotMark], Sequence[PlotMark]]:
+    """The first and the second half of the marks; the first one is longer if their number is odd."""
+    middle = (len(marks) + 1) // 2
+    return marks[:middle], marks[middle:]
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     """Round numbers between two bounds, about ``wanted`` of them."""
     if high <= low:
         return [low]
-    rough_step = (high - low) / wanted
-    power = 10.0 ** math.floor(math.log10(rough_step))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough_step)
+    step = _round_step((high - low) / wanted)
     first_multiple = math.ceil(low / step - 1e-9)
-    return [
-        round(multiple * step, 10)
-        for multiple in range(first_multiple, math.floor(high / step + 1e-9) + 1)
-    ]
+    last_multiple = math.floor(high / step + 1e-9)
+    multiples = range(first_multiple, last_multiple + 1)
+    return [round(multiple * step, 10) for multiple in multiples]
+
+
+def _round_step(smallest: float) -> float:
+    """The smallest round number that is at least ``smallest``."""
+    power_of_ten = 10.0 ** math.floor(math.log10(smallest))
+    for factor in (1, 2, 2.5, 5):
+        if power_of_ten * factor >= smallest:
+            return power_of_ten * factor
+    return power_of_ten * 10

@@ -3,22 +3,23 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.reports._wire import WireCalls, WireCounts, cause_of, succeeded
+from nemo_evaluator.reports._wire import WireCall, WireCalls, WireCounts
 from nemo_evaluator.reports._words import FIELDS
 from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
 # The fields that a call can add to a step, by the part of the step they belong to, with their names in the call.
-_SAID: Final = {"message": "message_content", "reasoning_content": "reasoning_content"}
-_STEP: Final = {"timestamp": "timestamp", "model_name": "model", **_SAID}
+_MESSAGE: Final = {"message": "message_content", "reasoning_content": "reasoning_content"}
+_STEP: Final = {"timestamp": "timestamp", "model_name": "model", **_MESSAGE}
 _STEP_EXTRA: Final = {"status_code": "status_code"}
 _COST: Final = {"cost_usd": "cost_usd"}
 _USAGE: Final = {name: name for name in ("prompt_tokens", "completion_tokens")}
@@ -29,14 +30,21 @@ _FILLED: Final = (*_STEP, *_STEP_EXTRA, *_USAGE, *_COST, *_USAGE_EXTRA, *_CALL_E
 _VAGUE: Final = frozenset({"", "model_error", "empty_response"})
 
 
+class CallMatch(Enum):
+    """How the recorded calls of a row relate to the turns of its trajectory."""
+
+    SPLICED = "one call for each turn, whose fields were added to the turns"
+    STASHED = "another number of calls than turns; the calls were stored next to the turns"
+    NO_CALLS = "no call that succeeded"
+
+
 def agent_steps(row: JsonDict) -> list[JsonDict]:
     """The model's turns in the first trajectory of a row."""
-    trajectories = row.get("trajectory") or []
-    if trajectories:
-        return [
-            step for step in trajectories[0].get("steps") or [] if step.get("source") == "agent"
-        ]
-    return []
+    trajectories = row.get("trajectory")
+    if not trajectories:
+        return []
+    steps = trajectories[0].get("steps") or []
+    return [step for step in steps if step.get("source") == "agent"]
 
 
 @dataclass(slots=True)
@@ -72,13 +80,15 @@ class Presence:
 
     def missing(self) -> list[JsonDict]:
         """One entry for each field that was ever absent or empty."""
-        entries: list[dict[str, Any]] = []
+        entries: list[JsonDict] = []
         for name in self.fields:
-            if self.absent[name] or self.empty[name]:
-                entries.append(
-                    {"field": name, "presence": f"{self.total - self.absent[name]}/{self.total}"}
-                    | ({"empty": self.empty[name]} if self.empty[name] else {})
-                )
+            if not self.absent[name] and not self.empty[name]:
+                continue
+            present = self.total - self.absent[name]
+            entry: JsonDict = {"field": name, "presence": f"{present}/{self.total}"}
+            if self.empty[name]:
+                entry["empty"] = self.empty[name]
+            entries.append(entry)
         return entries
 
 
@@ -98,31 +108,24 @@ class StepQuality(WireCounts):
         """
         self.trials.add(row)
         steps = agent_steps(row)
+        self.note(row, all=True, speaking=steps)
         tokens = 0
         previous_prompt = 0
-        self.note(row, all=True, speaking=steps)
         for step in steps:
             metrics = step.get("metrics") or {}
+            extra_metrics = metrics.get("extra") or {}
             # A turn that calls tools may have no message.
-            if step.get("tool_calls"):
-                optional_field = "message"
-            else:
-                optional_field = ""
-            self.turns.add(
-                {**(metrics.get("extra") or {}), **metrics, **step}, may_be_empty=optional_field
-            )
+            optional_field = "message" if step.get("tool_calls") else ""
+            self.turns.add({**extra_metrics, **metrics, **step}, may_be_empty=optional_field)
             prompt = metrics.get("prompt_tokens")
             completion = metrics.get("completion_tokens")
             unmeasured = prompt is None or completion is None
             # Nothing was generated, and the prompt did not grow.
             zero_tokens = not unmeasured and completion == 0 and prompt in (previous_prompt, 0)
-            self.note(
-                row,
-                missed=unmeasured,
-                zero=zero_tokens,
-                counting=not unmeasured and not zero_tokens,
-            )
-            self.sums.update(missed=unmeasured, zero=zero_tokens)
+            counted = not unmeasured and not zero_tokens
+            self.note(row, missed=unmeasured, zero=zero_tokens, counting=counted)
+            self.sums["missed"] += unmeasured
+            self.sums["zero"] += zero_tokens
             previous_prompt = prompt or 0
             tokens += previous_prompt + (completion or 0)
         self.sums["tokens"] += tokens
@@ -130,21 +133,18 @@ class StepQuality(WireCounts):
 
     def quality(self) -> JsonDict:
         """How many problems have turns without token counts, or with counts of zero."""
-        problems_by_mark = self.problems
-        zero_token_problems = self.problems["zero"]
+        zero_problems = self.problems["zero"]
         unmeasured_problems = self.problems["missed"]
+        dirty_problems = zero_problems | unmeasured_problems
+        clean_problems = self.problems["all"] - dirty_problems
+        # Problems that have turns, all of them without tokens.
+        fully_zero_problems = zero_problems & self.problems["speaking"]
+        fully_zero_problems -= self.problems["counting"] | unmeasured_problems
         return {
-            "clean_problems": len(
-                problems_by_mark["all"] - zero_token_problems - unmeasured_problems
-            ),
-            "dirty_problems": len(zero_token_problems | unmeasured_problems),
-            # Problems that have turns, all of them without tokens.
-            "fully_zero_problems": len(
-                (zero_token_problems & problems_by_mark["speaking"])
-                - problems_by_mark["counting"]
-                - unmeasured_problems
-            ),
-            "problems_with_zero_token_turns": len(zero_token_problems),
+            "clean_problems": len(clean_problems),
+            "dirty_problems": len(dirty_problems),
+            "fully_zero_problems": len(fully_zero_problems),
+            "problems_with_zero_token_turns": len(zero_problems),
             "problems_with_missed_metrics": len(unmeasured_problems),
             "total_zero_token_turns": self.sums["zero"],
             "total_missed_metrics": self.sums["missed"],
@@ -161,113 +161,140 @@ def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
     Returns:
         The ``enrichment`` part of a trajectories report.
     """
-    outcomes = Counter[str]()
-    filled = Counter[str]()
+    reclassified = 0
+    matches: Counter[CallMatch] = Counter()
+    filled: Counter[str] = Counter()
     quality_after = StepQuality()
     with replacing(task / ENRICHED) as enriched_file:
         for row in read_trajectories(TaskPaths(task).trajectories):
-            calls = wire.of((row.get("problem_idx", -1), row.get("repeat") or 0)).own
-            outcomes["reclassified"] += _reclassify(row, calls)
-            outcomes[_enrich(row, [call for call in calls if succeeded(call)], filled)] += 1
+            key = (row.get("problem_idx", -1), row.get("repeat") or 0)
+            calls = wire.of(key).own
+            reclassified += _reclassify(row, calls)
+            successful_calls = [call for call in calls if call.succeeded]
+            matches[_enrich(row, successful_calls, filled)] += 1
             quality_after.add(row)
             enriched_file.write(dumps(row) + b"\n")
     return {
-        "trials_spliced_1_to_1": outcomes["spliced"],
-        "trials_with_unmatched_calls_stashed": outcomes["stashed"],
-        "trials_with_no_wire_data": outcomes["no_wire"],
+        "trials_spliced_1_to_1": matches[CallMatch.SPLICED],
+        "trials_with_unmatched_calls_stashed": matches[CallMatch.STASHED],
+        "trials_with_no_wire_data": matches[CallMatch.NO_CALLS],
         "steps_backfilled": {name: filled[name] for name in _FILLED},
-        "rows_reclassified_from_wire_failure": outcomes["reclassified"],
+        "rows_reclassified_from_wire_failure": reclassified,
         "quality": quality_after.quality(),
         "per_step_sum_after_enrichment": quality_after.sums["tokens"],
         "step_field_coverage_after_enrichment_missing": quality_after.turns.missing(),
     }
 
 
-def _reclassify(row: JsonDict, calls: list[JsonDict]) -> bool:
+def _reclassify(row: JsonDict, calls: list[WireCall]) -> bool:
     """Take the cause of a row without a positive reward from its last call, if the row states none.
 
     Returns:
         Whether the row's cause was changed.
     """
     reward = row.get("reward")
-    if (isinstance(reward, int | float) and reward > 0) or (
-        row.get("failure_category") or ""
-    ) not in _VAGUE:
+    if isinstance(reward, int | float) and reward > 0:
         return False
-    if calls:
-        cause = cause_of(calls[-1])
-    else:
-        cause = None
-    if cause is not None:
-        row["failure_category"] = cause
-    return cause is not None
+    category = row.get("failure_category") or ""
+    if category not in _VAGUE or not calls:
+        return False
+    cause = calls[-1].cause
+    if cause is None:
+        return False
+    row["failure_category"] = cause
+    return True
 
 
-def _enrich(row: JsonDict, calls: list[JsonDict], filled: Counter[str]) -> str:
-    """Attach the calls of a row to its steps; returns the outcome."""
+def _enrich(row: JsonDict, calls: list[WireCall], filled: Counter[str]) -> CallMatch:
+    """Attach the calls of a row to its steps.
+
+    Args:
+        row: The row, which is changed.
+        calls: Its calls that succeeded.
+        filled: How often each field was added; updated.
+    """
     if not calls:
-        return "no_wire"
-    trajectories = row.get("trajectory") or []
+        return CallMatch.NO_CALLS
     turns = agent_steps(row)
     if len(turns) != len(calls):
-        if trajectories:
-            container: Any | JsonDict = trajectories[0].setdefault("extra", {})
-        else:
-            container = row
-        container["captured_model_calls"] = calls
-        return "stashed"
-    known_call_ids = {
-        call["tool_call_id"] for step in turns for call in step.get("tool_calls") or []
-    }
-    for step, call in zip(turns, calls, strict=True):
-        filled.update(_fill(step, call, known_call_ids))
-    return "spliced"
+        trajectories = row.get("trajectory")
+        container = trajectories[0].setdefault("extra", {}) if trajectories else row
+        container["captured_model_calls"] = [call.record for call in calls]
+        return CallMatch.STASHED
+    known_call_ids: set[str] = set()
+    for turn in turns:
+        for tool_call in turn.get("tool_calls") or []:
+            known_call_ids.add(tool_call["tool_call_id"])
+    for turn, call in zip(turns, calls, strict=True):
+        filled.update(_fill(turn, call.record, known_call_ids))
+    return CallMatch.SPLICED
 
 
-def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> Iterator[str]:
+def _fill(step: JsonDict, call: JsonDict, known: set[str]) -> list[str]:
     """Add the fields that a step lacks from its call.
 
     Args:
         step: The step, which is changed.
-        call: Its call.
+        call: The record of its call.
         known: The ids of tool calls that some step has already; new ones are added.
 
-    Yields:
+    Returns:
         The names of the fields that were added.
     """
     usage = call.get("usage") or {}
     metrics = step.setdefault("metrics", {})
-    extra = metrics.setdefault("extra", {})
-    transfers = [
-        (step, call, _STEP),
-        (step.setdefault("extra", {}), call, _STEP_EXTRA),
-        (metrics, call, _COST),
-    ]
-    transfers += [
-        (metrics, usage, _USAGE),
-        (extra, usage, _USAGE_EXTRA),
-        (extra, call, _CALL_EXTRA),
-    ]
-    for target, source, key_of_name in transfers:
-        for name, key in key_of_name.items():
-            if source.get(key) is not None and target.get(name) in (None, ""):
-                target[name] = source[key]
-                yield name
-    new_tool_calls: list[Any] = []
+    metrics_extra = metrics.setdefault("extra", {})
+    step_extra = step.setdefault("extra", {})
+    added = _copy_missing(call, step, _STEP)
+    added += _copy_missing(call, step_extra, _STEP_EXTRA)
+    added += _copy_missing(call, metrics, _COST)
+    added += _copy_missing(usage, metrics, _USAGE)
+    added += _copy_missing(usage, metrics_extra, _USAGE_EXTRA)
+    added += _copy_missing(call, metrics_extra, _CALL_EXTRA)
+    if not step.get("tool_calls"):
+        new_tool_calls = _new_tool_calls(call, known)
+        if new_tool_calls:
+            step["tool_calls"] = new_tool_calls
+            known.update(tool_call["tool_call_id"] for tool_call in new_tool_calls)
+            added.append("tool_calls")
+    return added
+
+
+def _copy_missing(source: JsonDict, target: JsonDict, key_of_name: dict[str, str]) -> list[str]:
+    """Copy the values that the target lacks.
+
+    Args:
+        source: Has the values.
+        target: Gets the values that it does not have, or has as an empty text.
+        key_of_name: The keys in the source, by the names in the target.
+
+    Returns:
+        The names of the values that were copied.
+    """
+    copied_names: list[str] = []
+    for name, key in key_of_name.items():
+        value = source.get(key)
+        if value is not None and target.get(name) in (None, ""):
+            target[name] = value
+            copied_names.append(name)
+    return copied_names
+
+
+def _new_tool_calls(call: JsonDict, known: set[str]) -> list[JsonDict]:
+    """The tool calls of a recorded call that no step has yet, in the form of a trajectory."""
+    new_tool_calls: list[JsonDict] = []
     for tool_call in call.get("tool_calls_full") or []:
-        if tool_call.get("id") and tool_call["id"] not in known:
-            new_tool_calls.append(tool_call)
-    if new_tool_calls and not step.get("tool_calls"):
-        calls_with_arguments = [
-            (tool_call, tool_call.get("arguments")) for tool_call in new_tool_calls
-        ]
-        step["tool_calls"] = [
+        call_id = tool_call.get("id")
+        if not call_id or call_id in known:
+            continue
+        arguments = tool_call.get("arguments")
+        if not isinstance(arguments, dict):
+            arguments = {"raw": arguments}
+        new_tool_calls.append(
             {
-                "tool_call_id": tool_call["id"],
+                "tool_call_id": call_id,
                 "function_name": str(tool_call.get("name") or ""),
-                "arguments": arguments if isinstance(arguments, dict) else {"raw": arguments},
+                "arguments": arguments,
             }
-            for tool_call, arguments in calls_with_arguments
-        ]
-        known.update(tool_call["id"] for tool_call in new_tool_calls)
-        yield "tool_calls"
+        )
+    return new_tool_calls

@@ -15,13 +15,75 @@ from nemo_evaluator.reports._words import FIELDS
 Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5
 _ERROR_CHARS: Final = 500
-# The properties of StepCalls that are counted, by the suffix of their counts in the report.
-_SELECTED: Final = {
-    "": "last",
-    "_for_trajectory_comparison": "own",
-    "_all_sessions": "every",
-    "_earlier": "earlier",
+_CAUSE_OF_STATUS: Final = {
+    401: Cause.AUTH,
+    403: Cause.AUTH,
+    404: Cause.NOT_FOUND,
+    429: Cause.RATE_LIMIT,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class WireCall:
+    """One recorded model call.
+
+    Attributes:
+        record: The call as the traffic file has it.
+    """
+
+    record: JsonDict
+
+    @property
+    def session(self) -> str | None:
+        """The session in which the call was made; each try of a step has its own."""
+        return self.record.get("session_id")
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status; None when the call got no response."""
+        status = self.record.get("status_code")
+        if isinstance(status, int):
+            return status
+        return None
+
+    @property
+    def status_name(self) -> str:
+        """The status as text; the type of the error if the call got no response."""
+        return str(self.record.get("status_code") or self.record.get("error_type") or "none")
+
+    @property
+    def error_type(self) -> str:
+        """The type of the error; the status if the error has no type."""
+        return str(self.record.get("error_type") or self.status_name)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the call got a response without an error status."""
+        return self.status is not None and 200 <= self.status < 400
+
+    @property
+    def request_hash(self) -> str:
+        """The hash of the request; empty when it was not recorded."""
+        return str(self.record.get("request_hash") or "")
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens; 0 for a call that failed."""
+        if not self.succeeded:
+            return 0
+        usage: JsonDict = self.record.get("usage") or {}
+        prompt_tokens: int = usage.get("prompt_tokens") or 0
+        completion_tokens: int = usage.get("completion_tokens") or 0
+        return prompt_tokens + completion_tokens
+
+    @property
+    def cause(self) -> Cause | None:
+        """The cause of failure that the status implies; None for a call that succeeded."""
+        if self.succeeded:
+            return None
+        if self.status is None or self.status >= 500:
+            return Cause.TRANSPORT
+        return _CAUSE_OF_STATUS.get(self.status, Cause.REQUEST_REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +95,44 @@ class StepCalls:
         service: The service that answers problems; empty if unknown.
     """
 
-    every: list[JsonDict]
+    every: list[WireCall]
     service: str = ""
 
     @property
-    def last(self) -> list[JsonDict]:
+    def last(self) -> list[WireCall]:
         """The calls of the last session, from which the row results; a retried step has earlier sessions."""
-        calls: list[dict[str, Any]] = []
-        for call in self.every:
-            if call.get("session_id") == self.every[-1].get("session_id"):
-                calls.append(call)
-        return calls
+        return [call for call in self.every if call.session == self.every[-1].session]
 
     @property
-    def earlier(self) -> list[JsonDict]:
+    def earlier(self) -> list[WireCall]:
         """The calls of sessions before the last one."""
-        calls: list[dict[str, Any]] = []
-        for call in self.every:
-            if call.get("session_id") != self.every[-1].get("session_id"):
-                calls.append(call)
-        return calls
+        return [call for call in self.every if call.session != self.every[-1].session]
 
     @property
-    def own(self) -> list[JsonDict]:
+    def own(self) -> list[WireCall]:
         """The calls of the last session that a trajectory shows, without those of a judge."""
-        calls: list[dict[str, Any]] = []
+        if not self.service:
+            return self.last
+        calls: list[WireCall] = []
         for call in self.last:
-            if not self.service or call.get("service", self.service) == self.service:
+            service = call.record.get("service", self.service)
+            if service == self.service:
                 calls.append(call)
         return calls
 
     @property
     def sessions(self) -> int:
         """In how many sessions the step was tried."""
-        return len({call.get("session_id") for call in self.every})
+        return len({call.session for call in self.every})
+
+    def selections(self) -> dict[str, list[WireCall]]:
+        """The selections that a report counts, by the suffix of their counts."""
+        return {
+            "": self.last,
+            "_for_trajectory_comparison": self.own,
+            "_all_sessions": self.every,
+            "_earlier": self.earlier,
+        }
 
 
 class WireCalls:
@@ -85,14 +151,14 @@ class WireCalls:
         """
         self._path = path
         self._service = service
-        self._places: dict[Key, list[int]] = {}
+        self._offsets: dict[Key, list[int]] = {}
         self.unreadable = 0
         if path.is_file():
             for key, offset in self._scan():
-                self._places.setdefault(key, []).append(offset)
+                self._offsets.setdefault(key, []).append(offset)
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._offsets)
 
     def of(self, key: Key) -> StepCalls:
         """Read the calls of one step.
@@ -100,12 +166,12 @@ class WireCalls:
         Args:
             key: The problem and repeat of the step.
         """
-        calls: list[JsonDict] = []
-        if key in self._places:
+        calls: list[WireCall] = []
+        if key in self._offsets:
             with self._path.open("rb") as file:
-                for offset in self._places[key]:
+                for offset in self._offsets[key]:
                     file.seek(offset)
-                    calls.append(orjson.loads(file.readline()))
+                    calls.append(WireCall(orjson.loads(file.readline())))
         return StepCalls(calls, self._service)
 
     def _scan(self) -> Iterator[tuple[Key, int]]:
@@ -113,48 +179,28 @@ class WireCalls:
         with self._path.open("rb") as file:
             offset = 0
             for line in file:
-                try:
-                    if line.strip():
-                        record: Any | dict[Any, Any] = orjson.loads(line)
-                    else:
-                        record = {}
-                except orjson.JSONDecodeError:
-                    self.unreadable += 1
-                    record = {}
-                if isinstance(record, dict) and isinstance(record.get("problem_idx"), int):
-                    yield (record["problem_idx"], record.get("repeat") or 0), offset
+                key = self._key_of(line)
+                if key is not None:
+                    yield key, offset
                 offset += len(line)
 
+    def _key_of(self, line: bytes) -> Key | None:
+        """The step of a recorded call; None for a line that is not one, which is counted if it is not JSON."""
+        if not line.strip():
+            return None
+        try:
+            record: Any = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            self.unreadable += 1
+            return None
+        if not isinstance(record, dict) or not isinstance(record.get("problem_idx"), int):
+            return None
+        return record["problem_idx"], record.get("repeat") or 0
 
-def succeeded(call: JsonDict) -> bool:
-    """Whether the call got a response without an error status."""
-    status = call.get("status_code")
-    return isinstance(status, int) and 200 <= status < 400
 
-
-def tokens_of(calls: list[JsonDict]) -> int:
+def tokens_of(calls: list[WireCall]) -> int:
     """Prompt and completion tokens of the calls that succeeded."""
-    usages = [call.get("usage") or {} for call in calls if succeeded(call)]
-    return sum(
-        (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
-        for usage in usages
-    )
-
-
-def cause_of(call: JsonDict) -> Cause | None:
-    """The cause of failure that the status of a call implies; None for a call that succeeded."""
-    if succeeded(call):
-        return None
-    status = call.get("status_code")
-    cause_of_status = {
-        401: Cause.AUTH,
-        403: Cause.AUTH,
-        404: Cause.NOT_FOUND,
-        429: Cause.RATE_LIMIT,
-    }
-    if not isinstance(status, int) or status >= 500:
-        return Cause.TRANSPORT
-    return cause_of_status.get(status, Cause.REQUEST_REJECTED)
+    return sum(call.tokens for call in calls)
 
 
 class WireCounts:
@@ -171,15 +217,15 @@ class WireCounts:
         self._examples: defaultdict[str, dict[str, list[JsonDict]]] = defaultdict(dict)
         self._omitted: Counter[tuple[str, str]] = Counter()
 
-    def note(self, row: JsonDict, **found: object) -> None:
+    def note(self, row: JsonDict, **marks: object) -> None:
         """Count the problem of a row.
 
         Args:
             row: The row.
-            **found: Whether each name applies to the row.
+            **marks: Whether each name applies to the row.
         """
-        for name, holds in found.items():
-            if holds:
+        for name, applies in marks.items():
+            if applies:
                 self.problems[name].add(row.get("problem_idx", -1))
 
     def example(self, name: str, row: JsonDict, kind: str = "", **facts: Any) -> None:
@@ -192,12 +238,11 @@ class WireCounts:
             **facts: Further fields of the example.
         """
         examples = self._examples[name].setdefault(kind, [])
-        if len(examples) < _EXAMPLES:
-            examples.append(
-                {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0} | facts
-            )
-        else:
+        if len(examples) >= _EXAMPLES:
             self._omitted[name, kind] += 1
+            return
+        example = {"problem_idx": row.get("problem_idx"), "repeat": row.get("repeat") or 0}
+        examples.append(example | facts)
 
     def examples(self, name: str) -> list[JsonDict]:
         """The examples that were kept without a kind."""
@@ -205,9 +250,8 @@ class WireCounts:
 
     def examples_by_kind(self, name: str) -> JsonDict:
         """The examples of each kind, and how many were omitted."""
-        examples_of_kind = self._examples[name].items()
-        entries: dict[str, Any] = {}
-        for kind, examples in examples_of_kind:
+        entries: JsonDict = {}
+        for kind, examples in self._examples[name].items():
             entries[kind] = {"examples": examples, "omitted_examples": self._omitted[name, kind]}
         return entries
 
@@ -228,55 +272,64 @@ class CallAccount(WireCounts):
             calls: Its recorded calls.
             steps: How many turns its trajectory has.
         """
-        answered = [call for call in calls.own if succeeded(call)]
-        hashes = [str(call["request_hash"]) for call in answered if call.get("request_hash")]
+        self._mark_problem(row, calls, steps)
+        for suffix, chosen in calls.selections().items():
+            self._count_selection(suffix, chosen)
+        if calls.sessions > 1:
+            self.sums["steps_with_retry_sessions"] += 1
+            self.sums["retry_sessions"] += calls.sessions - 1
+            self.example("retry_examples", row, sessions=calls.sessions, calls=len(calls.every))
+        for call in calls.last:
+            if not call.succeeded:
+                self._keep_failed(row, call, is_last=call is calls.every[-1])
+
+    def _mark_problem(self, row: JsonDict, calls: StepCalls, steps: int) -> None:
+        """Note which peculiarities of calls the problem of a row has."""
+        successful = [call for call in calls.own if call.succeeded]
+        hashes = [call.request_hash for call in successful if call.request_hash]
         self._unique.update(hashes)
+        last_call_failed = False
+        if calls.every:
+            last_calls = calls.own or calls.last
+            last_call_failed = not last_calls[-1].succeeded
         self.note(
             row,
             problems_with_duplicates=len(set(hashes)) < len(hashes),
             problems_with_retry_sessions=calls.sessions > 1,
-            problems_with_more_wire_than_steps=len(answered) > steps,
-            problems_with_fewer_wire_than_steps=0 < len(answered) < steps,
-            problems_with_no_steps=not steps,
+            problems_with_more_wire_than_steps=len(successful) > steps,
+            problems_with_fewer_wire_than_steps=0 < len(successful) < steps,
+            problems_with_no_steps=steps == 0,
             problems_with_no_wire=not calls.every,
-            problems_silent=not steps and not calls.every,
-            problems_with_last_wire_non_200=calls.every
-            and not succeeded((calls.own or calls.last)[-1]),
+            problems_silent=steps == 0 and not calls.every,
+            problems_with_last_wire_non_200=last_call_failed,
         )
-        for suffix, selection in _SELECTED.items():
-            chosen: list[JsonDict] = getattr(calls, selection)
-            failed = [_status(call) for call in chosen if not succeeded(call)]
-            counts = {
-                "total": len(chosen),
-                "successful": len(chosen) - len(failed),
-                "non_200": len(failed),
-            }
-            self.sums.update({f"{name}{suffix}": count for name, count in counts.items()})
-            self.sums[f"tokens{suffix}"] += tokens_of(chosen)
-            self._statuses[suffix].update(failed)
-        if calls.sessions > 1:
-            self.sums.update(steps_with_retry_sessions=1, retry_sessions=calls.sessions - 1)
-            self.example("retry_examples", row, sessions=calls.sessions, calls=len(calls.every))
-        for call in calls.last:
-            if not succeeded(call):
-                error_message = str(call.get("error_message") or "")[:_ERROR_CHARS]
-                status = _status(call)
-                facts = {
-                    "service": call.get("service"),
-                    "status": call.get("status_code"),
-                    "error": error_message,
-                }
-                self.example("non_200_examples", row, status, **facts)
-                self.example(
-                    "non_success_examples", row, str(call.get("error_type") or status), **facts
-                )
-                if call is calls.every[-1]:
-                    self.example(
-                        "last_non_success_examples",
-                        row,
-                        str(call.get("error_type") or status),
-                        **facts,
-                    )
+
+    def _count_selection(self, suffix: str, chosen: list[WireCall]) -> None:
+        """Add a selection of calls to the sums whose names have its suffix."""
+        failed_statuses = [call.status_name for call in chosen if not call.succeeded]
+        self._statuses[suffix].update(failed_statuses)
+        self.sums[f"total{suffix}"] += len(chosen)
+        self.sums[f"successful{suffix}"] += len(chosen) - len(failed_statuses)
+        self.sums[f"non_200{suffix}"] += len(failed_statuses)
+        self.sums[f"tokens{suffix}"] += tokens_of(chosen)
+
+    def _keep_failed(self, row: JsonDict, call: WireCall, *, is_last: bool) -> None:
+        """Keep a failed call as an example of its status and of its error.
+
+        Args:
+            row: The row.
+            call: The call.
+            is_last: Whether it is the last call of the step.
+        """
+        facts = {
+            "service": call.record.get("service"),
+            "status": call.record.get("status_code"),
+            "error": str(call.record.get("error_message") or "")[:_ERROR_CHARS],
+        }
+        self.example("non_200_examples", row, call.status_name, **facts)
+        self.example("non_success_examples", row, call.error_type, **facts)
+        if is_last:
+            self.example("last_non_success_examples", row, call.error_type, **facts)
 
     def to_dict(self) -> JsonDict:
         """The ``wire_calls`` part of a trajectories report."""
@@ -285,21 +338,17 @@ class CallAccount(WireCounts):
             for name in ("total", "successful", "non_200"):
                 document[name + suffix] = self.sums[name + suffix]
             document[f"non_200_by_status{suffix}"] = dict(self._statuses[suffix])
-        by_status = self.examples_by_kind("non_200_examples").values()
-        return document | {
-            "unique": len(self._unique),
-            **{name: len(self.problems[name]) for name in FIELDS["call_counters"]},
-            **{name: self.sums[name] for name in ("steps_with_retry_sessions", "retry_sessions")},
-            "earlier_sessions": self.sums["total_earlier"],
-            "retry_examples": self.examples("retry_examples"),
-            "non_200_examples": [entry["examples"][0] for entry in by_status],
-            **{
-                name: self.examples_by_kind(name)
-                for name in ("non_success_examples", "last_non_success_examples")
-            },
-        }
-
-
-def _status(call: JsonDict) -> str:
-    """The status of a call as text; the type of its error if it got no response."""
-    return str(call.get("status_code") or call.get("error_type") or "none")
+        document["unique"] = len(self._unique)
+        for name in FIELDS["call_counters"]:
+            document[name] = len(self.problems[name])
+        document["steps_with_retry_sessions"] = self.sums["steps_with_retry_sessions"]
+        document["retry_sessions"] = self.sums["retry_sessions"]
+        document["earlier_sessions"] = self.sums["total_earlier"]
+        document["retry_examples"] = self.examples("retry_examples")
+        first_example_of_each_status: list[JsonDict] = []
+        for entry in self.examples_by_kind("non_200_examples").values():
+            first_example_of_each_status.append(entry["examples"][0])
+        document["non_200_examples"] = first_example_of_each_status
+        for name in ("non_success_examples", "last_non_success_examples"):
+            document[name] = self.examples_by_kind(name)
+        return document

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +17,7 @@ from nemo_evaluator.core.wording import counted as counted
 from nemo_evaluator.core.wording import wrapped as wrapped
 
 if TYPE_CHECKING:
-    from nemo_evaluator.decisions.compare.changes import Shift
+    from nemo_evaluator.decisions.compare.shifts import Shift
     from nemo_evaluator.reports.model import BenchmarkReport, EvalReport
     from nemo_evaluator.runs.scores import GroupScore, Score
     from nemo_evaluator.statistics import Interval
@@ -24,6 +26,7 @@ NONE = "–"
 # Bundles store four decimals.
 _ROUNDING = 1e-3
 _LEAST_NAME = 12
+_COLUMN_GAP: Final = "  "
 _WORDS: Final[dict[str, dict[str, str]]] = orjson.loads(
     Path(__file__).with_name("verdicts.json").read_bytes()
 )
@@ -40,7 +43,14 @@ ROWS: Final = _WORDS["rows"]
 
 def _shown(form: str) -> Callable[[float | None], str]:
     """A function that formats a number, or a dash for an unknown one."""
-    return lambda value: NONE if value is None or value != value else form.format(value)
+
+    def format_number(value: float | None) -> str:
+        """The number in the form, or a dash."""
+        if value is None or math.isnan(value):
+            return NONE
+        return form.format(value)
+
+    return format_number
 
 
 signed: Final = _shown("{:+.4f}")
@@ -58,11 +68,12 @@ def with_bounds(interval: Interval, *, sign: bool = False) -> str:
         sign: Show the signs of positive numbers.
     """
     show = signed if sign else plain
-    if interval.lower is None or interval.upper is None:
-        if interval.n:
-            return f"{show(interval.value)} (no interval)"
-        return NONE
-    return f"{show(interval.value)} [{show(interval.lower)}, {show(interval.upper)}]"
+    value = show(interval.value)
+    if interval.lower is not None and interval.upper is not None:
+        return f"{value} [{show(interval.lower)}, {show(interval.upper)}]"
+    if interval.n:
+        return f"{value} (no interval)"
+    return NONE
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -81,7 +92,9 @@ def change(shift: Shift) -> str:
     if shift.delta is None:
         return NONE
     if shift.unit == "share":
-        return f"{100 * shift.delta:+.1f} pp" if shift.delta else NONE
+        if shift.delta == 0:
+            return NONE
+        return f"{100 * shift.delta:+.1f} pp"
     if shift.relative_pct is None:
         return NONE
     return f"{shift.relative_pct:+.0f}%"
@@ -89,7 +102,9 @@ def change(shift: Shift) -> str:
 
 def p_value(value: float) -> str:
     """A p-value with four decimals, and the smallest ones as a bound."""
-    return "p < 0.0001" if value < 0.0001 else f"p = {value:.4f}"
+    if value < 0.0001:
+        return "p < 0.0001"
+    return f"p = {value:.4f}"
 
 
 def size(group: GroupScore, repeats: int) -> str:
@@ -97,7 +112,9 @@ def size(group: GroupScore, repeats: int) -> str:
     problems, partial_rows = divmod(group.n, repeats)
     if partial_rows:
         return counted(group.n, "row")
-    return f"{problems:,}" + (f" × {repeats}" if repeats > 1 else "")
+    if repeats > 1:
+        return f"{problems:,} × {repeats}"
+    return f"{problems:,}"
 
 
 def seconds(value: float | None) -> str:
@@ -115,69 +132,71 @@ def seconds(value: float | None) -> str:
 
 def bounds(score: Score | GroupScore) -> str:
     """The confidence interval of a score; a dash without one."""
-    both_known = score.ci_lower is not None and score.ci_upper is not None
-    if both_known:
-        return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]"
-    return NONE
+    if score.ci_lower is None or score.ci_upper is None:
+        return NONE
+    return f"[{score.ci_lower:.4f}, {score.ci_upper:.4f}]"
 
 
 def coverage(bench: BenchmarkReport) -> str:
     """The share of planned rows that are scored, with the counts if they are known."""
     run_coverage = bench.coverage
-    counts_known = None not in (run_coverage.share, run_coverage.planned, run_coverage.scored)
-    return percent(run_coverage.share) + (
-        f" ({run_coverage.scored:,}/{run_coverage.planned:,})" if counts_known else ""
-    )
+    share = percent(run_coverage.share)
+    if None in (run_coverage.share, run_coverage.planned, run_coverage.scored):
+        return share
+    return f"{share} ({run_coverage.scored:,}/{run_coverage.planned:,})"
 
 
 def right_of(score: Score) -> str:
     """``(correct/total)`` of a scorer; empty for graded rewards, whose mean is not a share of right answers."""
-    if (
-        score.correct is None
-        or not score.total
-        or abs(score.value - score.correct / score.total) > _ROUNDING
-    ):
+    if score.correct is None or not score.total:
+        return ""
+    share_of_right_answers = score.correct / score.total
+    if abs(score.value - share_of_right_answers) > _ROUNDING:
         return ""
     return f" ({score.correct:g}/{score.total})"
 
 
 def labels(benchmarks: tuple[BenchmarkReport, ...]) -> dict[int, str]:
     """A name for each benchmark, by position: its own, with its folder if two have the same name and model."""
-    keys = [(bench.name, bench.model) for bench in benchmarks]
+    uses_of_key = Counter((bench.name, bench.model) for bench in benchmarks)
     label_of_position: dict[int, str] = {}
     for position, bench in enumerate(benchmarks):
-        if keys.count(keys[position]) == 1:
-            label_of_position[position] = bench.name
-        else:
-            label_of_position[position] = f"{bench.name} ({bench.path.parent})"
+        label = bench.name
+        if uses_of_key[bench.name, bench.model] > 1:
+            label = f"{label} ({bench.path.parent})"
+        label_of_position[position] = label
     return label_of_position
 
 
 def unfinished_names(report: EvalReport) -> list[str]:
     """A name for each benchmark that did not finish, with its run if two runs have one of that name."""
-    names = [unfinished.name for unfinished in report.unfinished]
-    labelled_names: list[str] = []
-    for name, unfinished in zip(names, report.unfinished, strict=True):
-        labelled_names.append(
-            name if names.count(name) == 1 else f"{name} ({unfinished.folder.parent.name})"
-        )
-    return labelled_names
+    uses_of_name = Counter(unfinished.name for unfinished in report.unfinished)
+    labels_of_unfinished: list[str] = []
+    for unfinished in report.unfinished:
+        label = unfinished.name
+        if uses_of_name[label] > 1:
+            label = f"{label} ({unfinished.folder.parent.name})"
+        labels_of_unfinished.append(label)
+    return labels_of_unfinished
 
 
 def runtime(bench: BenchmarkReport) -> str:
     """The tokens, duration, latency, speed and cost of a benchmark, as far as they are known."""
     figures = bench.runtime
-    parts = [
-        f"{count(figures.total_tokens)} tokens" if figures.total_tokens else "",
-        seconds(figures.elapsed_seconds) if figures.elapsed_seconds is not None else "",
-        f"latency P50 {count(figures.p50_ms)} ms, P99 {count(figures.p99_ms)} ms"
-        if figures.p50_ms is not None
-        else "",
-        f"queue P50 {count(figures.queue_p50_ms)} ms" if figures.queue_p50_ms else "",
-        f"{figures.tokens_per_second:,.0f} tokens/s" if figures.tokens_per_second else "",
-        f"${figures.cost_usd:.4f}" if figures.cost_usd is not None else "",
-    ]
-    return " · ".join(part for part in parts if part)
+    parts: list[str] = []
+    if figures.total_tokens:
+        parts.append(f"{count(figures.total_tokens)} tokens")
+    if figures.elapsed_seconds is not None:
+        parts.append(seconds(figures.elapsed_seconds))
+    if figures.p50_ms is not None:
+        parts.append(f"latency P50 {count(figures.p50_ms)} ms, P99 {count(figures.p99_ms)} ms")
+    if figures.queue_p50_ms:
+        parts.append(f"queue P50 {count(figures.queue_p50_ms)} ms")
+    if figures.tokens_per_second:
+        parts.append(f"{figures.tokens_per_second:,.0f} tokens/s")
+    if figures.cost_usd is not None:
+        parts.append(f"${figures.cost_usd:.4f}")
+    return " · ".join(parts)
 
 
 def cell(text: object) -> str:
@@ -188,7 +207,13 @@ def cell(text: object) -> str:
 
 def printable(text: str) -> str:
     """A text that cannot move the cursor of a terminal. Names and answers are not under our control."""
-    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+    characters: list[str] = []
+    for char in text:
+        if char.isprintable() or char == "\n":
+            characters.append(char)
+        else:
+            characters.append(" ")
+    return "".join(characters)
 
 
 def columns(
@@ -212,34 +237,56 @@ def columns(
     """
     if not rows:
         return []
-    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
-    if width is None:
-        excess = 0
-    else:
-        excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - width
-    if excess > 0 and spare:
-        column = spare[0]
-        spare_after = tuple(spare_column - (spare_column > spare[0]) for spare_column in spare[1:])
-        return columns(
-            [row[:column] + row[column + 1 :] for row in rows],
-            indent,
-            width=width,
-            spare=spare_after,
-        )
-    if excess > 0:
-        names = shortened([row[0] for row in rows], max(widths[0] - excess, _LEAST_NAME))
-        rows = [[name, *row[1:]] for name, row in zip(names, rows, strict=True)]
-        widths[0] = max(map(cells, names))
-    first_cells = [row[0] + " " * (widths[0] - cells(row[0])) for row in rows]
-    other_cells: list[list[str]] = []
-    for row in rows:
-        other_cells.append(
-            [text.rjust(size) for text, size in zip(row[1:], widths[1:], strict=True)]
-        )
+    table = [list(row) for row in rows]
+    widths = _column_widths(table)
+    if width is not None:
+        columns_to_drop = list(spare)
+        while columns_to_drop and _line_width(indent, widths) > width:
+            dropped_column = columns_to_drop.pop(0)
+            for row in table:
+                del row[dropped_column]
+            # Columns to the right of the dropped one have moved to the left.
+            columns_to_drop = [column - (column > dropped_column) for column in columns_to_drop]
+            widths = _column_widths(table)
+        excess = _line_width(indent, widths) - width
+        if excess > 0:
+            _shorten_names(table, max(widths[0] - excess, _LEAST_NAME))
+            widths = _column_widths(table)
     lines: list[str] = []
-    for name, padded in zip(first_cells, other_cells, strict=True):
-        lines.append((indent + "  ".join([name, *padded])).rstrip())
+    for row in table:
+        lines.append(_aligned_line(row, widths, indent))
     return lines
+
+
+def _column_widths(table: list[list[str]]) -> list[int]:
+    """The width of the widest cell of each column."""
+    widths: list[int] = []
+    for column in zip(*table, strict=True):
+        widths.append(max(map(cells, column)))
+    return widths
+
+
+def _line_width(indent: str, widths: list[int]) -> int:
+    """The width of a line with columns of the given widths."""
+    space_between = len(_COLUMN_GAP) * (len(widths) - 1)
+    return len(indent) + sum(widths) + space_between
+
+
+def _shorten_names(table: list[list[str]], width: int) -> None:
+    """Shorten the first column of a table to ``width``, so that names stay distinct."""
+    names = shortened([row[0] for row in table], width)
+    for row, name in zip(table, names, strict=True):
+        row[0] = name
+
+
+def _aligned_line(row: list[str], widths: list[int], indent: str) -> str:
+    """One line of a table: the first cell to the left, the others to the right."""
+    name = row[0]
+    padded_cells = [name + " " * (widths[0] - cells(name))]
+    for text, width in zip(row[1:], widths[1:], strict=True):
+        padded_cells.append(text.rjust(width))
+    line = indent + _COLUMN_GAP.join(padded_cells)
+    return line.rstrip()
 
 
 def explained(words: dict[str, str]) -> str:

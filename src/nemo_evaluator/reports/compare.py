@@ -1,7 +1,8 @@
 """The sentences and tables that all formats of a comparison share."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.core.terminal import fitted
 from nemo_evaluator.core.types import JsonDict
@@ -13,8 +14,7 @@ from nemo_evaluator.reports import _words as words
 from nemo_evaluator.statistics import Interval
 
 LISTED: Final = 50
-_ROOM: Final = 100
-_SIDES: Final = ("candidate", "baseline")
+_LINE_WIDTH: Final = 100
 
 
 def sides(report: RegressionReport) -> list[str]:
@@ -27,26 +27,49 @@ def sides(report: RegressionReport) -> list[str]:
 
 def losses(report: RegressionReport) -> list[tuple[str, float]]:
     """The categories that lost more than the limit, the largest loss first."""
-    deltas = [(name, float(entry["delta"])) for name, entry in worst_first(report)]
-    return [(name, delta) for name, delta in deltas if report.better * delta < -report.threshold]
+    lost: list[tuple[str, float]] = []
+    for name, entry in worst_first(report):
+        delta = float(entry["delta"])
+        if report.better * delta < -report.threshold:
+            lost.append((name, delta))
+    return lost
 
 
 def titled(found: ComparisonSet) -> str:
     """The title of a set of comparisons: the models, or the folders if the models are unknown or the same."""
-    sides = [
-        [entry.report.candidate for entry in found.entries],
-        [entry.report.baseline for entry in found.entries],
-    ]
-    for naming in (_model, lambda side: Path(side.path).parent.parent.name, lambda side: side.path):
-        names = [list(dict.fromkeys(map(naming, side))) for side in sides]
-        if all(map(all, names)) and names[0] != names[1]:
+    candidates = [entry.report.candidate for entry in found.entries]
+    baselines = [entry.report.baseline for entry in found.entries]
+    for name_side in (_model, _run_folder_name, _path):
+        candidate_names = _distinct(map(name_side, candidates))
+        baseline_names = _distinct(map(name_side, baselines))
+        all_named = all(candidate_names) and all(baseline_names)
+        if all_named and candidate_names != baseline_names:
             break
-    side_titles: list[Any | str] = []
-    for distinct_names, side_word in zip(names, _SIDES, strict=True):
-        side_titles.append(
-            distinct_names[0] if len(distinct_names) == 1 else f"{len(distinct_names)} {side_word}s"
-        )
-    return f"{side_titles[0]} against {side_titles[1]}"
+    candidate_title = _joint_name(candidate_names, "candidates")
+    baseline_title = _joint_name(baseline_names, "baselines")
+    return f"{candidate_title} against {baseline_title}"
+
+
+def _run_folder_name(side: RunSide) -> str:
+    """The name of the folder that contains the benchmark's folder."""
+    return Path(side.path).parent.parent.name
+
+
+def _path(side: RunSide) -> str:
+    """The path of a side's bundle."""
+    return side.path
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names, each once, in their order."""
+    return list(dict.fromkeys(names))
+
+
+def _joint_name(names: list[str], plural: str) -> str:
+    """The only name, or how many there are."""
+    if len(names) == 1:
+        return names[0]
+    return f"{len(names)} {plural}"
 
 
 def _model(side: RunSide) -> str:
@@ -63,48 +86,58 @@ def name_of(found: ComparisonSet, entry: Entry) -> str:
 
 def paired(report: RegressionReport) -> list[str]:
     """Lines on how many problems paired and moved, and which drop could have been detected."""
-    pairing = report.pairing
-    line = f"{words.counted(pairing.paired, 'problem')} paired by {pairing.by}"
-    if report.graded and pairing.paired:
-        worse, better = report.moved
-        line += f": {worse:,} got worse, {better:,} got better, {pairing.paired - worse - better:,} are equal"
-    elif report.flips is not None:
-        summary = report.flips.summary
-        line += (
-            f": {summary['n_regressions']:,} got worse, {summary['n_improvements']:,} got better, "
-        )
-        line += f"{summary['n_stable_correct']:,} stayed right, {summary['n_stable_wrong']:,} stayed wrong"
+    pairing_line = (
+        f"{words.counted(report.pairing.paired, 'problem')} paired by {report.pairing.by}"
+    )
+    moved = _moved(report)
+    if moved:
+        pairing_line += f": {moved}"
+    p_value = words.p_value(report.test.p_value)
     lines = [
-        line,
-        f"{report.test.method} test that the candidate is worse: {words.p_value(report.test.p_value)}",
+        pairing_line,
+        f"{report.test.method} test that the candidate is worse: {p_value}",
     ]
     if report.detectable is not None:
-        loss_word = "drop" if report.better > 0 else "rise"
-        lines.append(
-            f"a {loss_word} of {report.detectable:.4f} would have been found with 80% chance"
-        )
+        loss = "drop" if report.better > 0 else "rise"
+        lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
     return lines
+
+
+def _moved(report: RegressionReport) -> str:
+    """How many problems got worse, got better and stayed; empty when that is unknown."""
+    if report.graded and report.pairing.paired:
+        worse, better = report.moved
+        equal = report.pairing.paired - worse - better
+        return f"{worse:,} got worse, {better:,} got better, {equal:,} are equal"
+    if report.flips is None:
+        return ""
+    summary = report.flips.summary
+    counts = [
+        f"{summary['n_regressions']:,} got worse",
+        f"{summary['n_improvements']:,} got better",
+        f"{summary['n_stable_correct']:,} stayed right",
+        f"{summary['n_stable_wrong']:,} stayed wrong",
+    ]
+    return ", ".join(counts)
 
 
 def statistics(report: RegressionReport) -> list[str]:
     """Lines on how the interval and the test were computed."""
-    interval = report.difference
-    moved_words = words.counted(report.test.n_discordant, "problem")
+    confidence = f"{report.confidence:.1%} confidence"
+    moved = words.counted(report.test.n_discordant, "problem")
     lines = [
-        f"interval: {interval.method}, {report.confidence:.1%} confidence, limit {report.threshold:g}",
-        f"test: {report.test.method} ({report.test_reason}), {moved_words} moved",
+        f"interval: {report.difference.method}, {confidence}, limit {report.threshold:g}",
+        f"test: {report.test.method} ({report.test_reason}), {moved} moved",
     ]
     if report.sd is not None:
         lines.append(f"standard deviation of a problem's difference: {report.sd:.4f}")
     if report.missing:
         extremes = report.missing["difference"]
-        lines.append(
-            f"if every failed row had been right or wrong: {extremes['lower']:+.4f} to {extremes['upper']:+.4f}"
-        )
+        bounds = f"{extremes['lower']:+.4f} to {extremes['upper']:+.4f}"
+        lines.append(f"if every failed row had been right or wrong: {bounds}")
     for name, entry in report.score_deltas.items():
-        lines.append(
-            f"{name}: {entry['baseline']:.4f} → {entry['candidate']:.4f} ({entry['delta']:+.4f})"
-        )
+        scores = f"{entry['baseline']:.4f} → {entry['candidate']:.4f}"
+        lines.append(f"{name}: {scores} ({entry['delta']:+.4f})")
     return lines
 
 
@@ -113,11 +146,10 @@ def state_of(entry: JsonDict, report: RegressionReport) -> str:
     interval = Interval(
         entry["delta"], entry["ci_lower"], entry["ci_upper"], method="", n=entry.get("n", 1)
     )
-    return str(
-        VERDICTS[
-            relation_of(interval if report.better > 0 else mirrored(interval), report.threshold)
-        ]
-    )
+    if report.better < 0:
+        interval = mirrored(interval)
+    relation = relation_of(interval, report.threshold)
+    return str(VERDICTS[relation])
 
 
 def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
@@ -135,33 +167,28 @@ def categories(report: RegressionReport, width: int | None) -> list[str]:
 
 def category_cells(entry: JsonDict) -> list[str]:
     """The cells with the two scores of a category and their difference."""
-    bounds = ""
+    difference = words.signed(entry["delta"])
     if entry["ci_lower"] is not None:
-        bounds = f" [{words.signed(entry['ci_lower'])}, {words.signed(entry['ci_upper'])}]"
-    return [
-        words.plain(entry["baseline"]),
-        words.plain(entry["candidate"]),
-        words.signed(entry["delta"]) + bounds,
-    ]
+        lower = words.signed(entry["ci_lower"])
+        upper = words.signed(entry["ci_upper"])
+        difference += f" [{lower}, {upper}]"
+    return [words.plain(entry["baseline"]), words.plain(entry["candidate"]), difference]
 
 
 def shifts(report: RegressionReport, width: int | None) -> list[str]:
     """The table of quantities other than the score, in lines of ``width``."""
-    rows = []
+    rows: list[list[str]] = []
     for shift in report.shifts:
-        if shift.baseline or shift.candidate:
-            baseline_text, candidate_text = (
-                words.quantity(value, shift.unit) for value in (shift.baseline, shift.candidate)
-            )
-            rows.append(
-                [
-                    shift.name.replace("_", " "),
-                    baseline_text,
-                    "→",
-                    candidate_text,
-                    words.change(shift),
-                ]
-            )
+        if not shift.baseline and not shift.candidate:
+            continue
+        row = [
+            shift.name.replace("_", " "),
+            words.quantity(shift.baseline, shift.unit),
+            "→",
+            words.quantity(shift.candidate, shift.unit),
+            words.change(shift),
+        ]
+        rows.append(row)
     return words.columns(rows, width=width)
 
 
@@ -172,12 +199,16 @@ def flip_lines(flip: Flip, width: int | None) -> list[str]:
         flip: The problem.
         width: Shorten lines to this width; None keeps them.
     """
-    problem = f"#{flip.problem_idx}" + (f" ({flip.category})" if flip.category else "")
-    baseline = "baseline ", flip.baseline_reward, flip.baseline_answer or flip.baseline_response
-    candidate = "candidate", flip.candidate_reward, flip.candidate_answer or flip.candidate_response
-    lines = [f"    {problem}: expected {one_line(flip.expected_answer)}"]
-    for side, reward, answer in (baseline, candidate):
-        lines.append(f"      {side} {reward:g}: {one_line(answer)}")
+    problem = f"#{flip.problem_idx}"
+    if flip.category:
+        problem += f" ({flip.category})"
+    baseline_answer = one_line(flip.baseline_answer or flip.baseline_response)
+    candidate_answer = one_line(flip.candidate_answer or flip.candidate_response)
+    lines = [
+        f"    {problem}: expected {one_line(flip.expected_answer)}",
+        f"      baseline  {flip.baseline_reward:g}: {baseline_answer}",
+        f"      candidate {flip.candidate_reward:g}: {candidate_answer}",
+    ]
     if width is None:
         return lines
     return [fitted(line, width) for line in lines]
@@ -185,4 +216,4 @@ def flip_lines(flip: Flip, width: int | None) -> list[str]:
 
 def one_line(text: str) -> str:
     """Any text as one line of at most 100 characters."""
-    return fitted(" ".join(words.printable(text).split()), _ROOM)
+    return fitted(" ".join(words.printable(text).split()), _LINE_WIDTH)

@@ -43,17 +43,11 @@ def set_text(found: ComparisonSet, *, width: int | None = None, **shown: bool) -
     """
     rows: list[list[str]] = []
     for entry in found.entries:
-        rows.append(
-            [
-                name_of(found, entry),
-                words.with_bounds(entry.report.difference, sign=True),
-                str(entry.report.verdict),
-            ]
-        )
+        difference = words.with_bounds(entry.report.difference, sign=True)
+        rows.append([name_of(found, entry), difference, str(entry.report.verdict)])
+    table: list[str] = []
     if len(rows) > 1:
         table = words.columns(rows, width=width)
-    else:
-        table = []
     return plain_text(
         "compare.txt.j2", width, found=found, c=compare, shown=Shown(**shown), table=table
     )
@@ -86,58 +80,104 @@ def _render(reports: Sequence[RegressionReport], **about: Any) -> str:
 
 def set_html(found: ComparisonSet) -> str:
     """All comparisons of a call as one self-contained page."""
-    title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
-    first_report = found.entries[0].report
-    marks = []
-    for entry in found.entries:
-        difference = entry.report.difference
-        verdict = str(entry.report.verdict)
-        text = words.with_bounds(difference, sign=True)
-        marks.append(
-            PlotMark(
-                name_of(found, entry),
-                difference.value,
-                difference.lower,
-                upper=difference.upper,
-                text=text,
-                style=verdict,
-            )
-        )
+    sections: list[_CompareSection] = []
+    for position, entry in enumerate(found.entries):
+        sections.append(_section(entry, anchor=f"c{position}"))
     page = template("compare.html.j2").render(
-        {"found": found, "first": first_report, "w": words, "settling": settling, "listed": LISTED},
+        found=found,
+        first=found.entries[0].report,
+        w=words,
+        settling=settling,
+        listed=LISTED,
         title=titled(found),
-        sections=[_section(f"c{position}", entry) for position, entry in enumerate(found.entries)],
-        differences=rows_figure(title, marks, limit=-first_report.better * first_report.threshold),
+        sections=sections,
+        differences=_difference_figure(found),
         meanings=explained(VERDICTS),
     )
     # Removes characters that reverse the reading direction or hide the text next to them.
     return words.printable(page)
 
 
+def _difference_figure(found: ComparisonSet) -> Figure:
+    """The plot of the differences of all comparisons."""
+    marks: list[PlotMark] = []
+    for entry in found.entries:
+        difference = entry.report.difference
+        mark = PlotMark(
+            name_of(found, entry),
+            difference.value,
+            difference.lower,
+            upper=difference.upper,
+            text=words.with_bounds(difference, sign=True),
+            style=str(entry.report.verdict),
+        )
+        marks.append(mark)
+    title = "Candidate minus baseline, mean score on the problems both answered, with its interval"
+    return rows_figure(title, marks, limit=_signed_limit(found.entries[0].report))
+
+
+def _signed_limit(report: RegressionReport) -> float:
+    """The limit as a difference of scores: below zero where a higher score is better."""
+    return -report.better * report.threshold
+
+
 def section_figures(entry: Entry) -> list[Figure]:
     """The plots of one comparison."""
-    section = _section("", entry)
-    return [figure for figure in (section["outcomes"], section["categories"]) if figure is not None]
+    figures: list[Figure] = []
+    for figure in (_outcomes(entry.report), _category_figure(entry.report)):
+        if figure is not None:
+            figures.append(figure)
+    return figures
 
 
-def _section(anchor: str, entry: Entry) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _CompareSection:
+    """One comparison of a page.
+
+    Attributes:
+        anchor: The id of its part of the page.
+        entry: The comparison.
+        report: Its report.
+        outcomes: The plot of problems that got worse or better; None when nothing paired.
+        categories: The plot of categories; None without categories.
+    """
+
+    anchor: str
+    entry: Entry
+    report: RegressionReport
+    outcomes: Figure | None
+    categories: Figure | None
+
+
+def _section(entry: Entry, anchor: str) -> _CompareSection:
     """The values and plots of one comparison for the template."""
-    report = entry.report
-    marks = []
+    return _CompareSection(
+        anchor=anchor,
+        entry=entry,
+        report=entry.report,
+        outcomes=_outcomes(entry.report),
+        categories=_category_figure(entry.report),
+    )
+
+
+def _category_figure(report: RegressionReport) -> Figure | None:
+    """The plot of the categories, the largest loss first; None without categories."""
+    marks: list[PlotMark] = []
     for name, group in worst_first(report):
         state = state_of(group, report)
-        bounds = (group["ci_lower"], group["ci_upper"])
-        text = f"{words.signed(group['delta'])} {state}"
-        marks.append(PlotMark(f"{name} ({group['n']:,})", group["delta"], *bounds, text, state))
-    title = "Categories, the largest loss first (problems)"
-    if marks:
-        categories: Figure | None = rows_figure(
-            title, marks, limit=-report.better * report.threshold
+        mark = PlotMark(
+            f"{name} ({group['n']:,})",
+            group["delta"],
+            group["ci_lower"],
+            upper=group["ci_upper"],
+            text=f"{words.signed(group['delta'])} {state}",
+            style=state,
         )
-    else:
-        categories = None
-    figures = {"outcomes": _outcomes(report), "categories": categories}
-    return {"anchor": anchor, "entry": entry, "report": report, **figures}
+        marks.append(mark)
+    if not marks:
+        return None
+    title = "Categories, the largest loss first (problems)"
+    return rows_figure(title, marks, limit=_signed_limit(report))
 
 
 def _outcomes(report: RegressionReport) -> Figure | None:

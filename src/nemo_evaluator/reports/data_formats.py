@@ -29,61 +29,65 @@ _BY_NAME: Final = (*_HEADLINE, "samples", "repeats")
 def render_csv(report: EvalReport) -> str:
     """One row per score of each benchmark, then one per unfinished benchmark."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer = csv.DictWriter(buffer, COLUMNS, restval=None, lineterminator="\n")
+    writer.writeheader()
     for bench in report.benchmarks:
-        scores: list[Score | None] = [
-            *([bench.headline] if bench.headline else []),
-            *bench.others,
-            *bench.scorers,
-        ]
-        for score in scores or [None]:
-            writer.writerow([safe_cell(value) for value in _row(bench, score)])
+        scores = _scores(bench)
+        for score in scores:
+            writer.writerow(_safe_cells(_bench_cells(bench) | _score_cells(bench, score)))
+        if not scores:
+            writer.writerow(_safe_cells(_bench_cells(bench)))
     for unfinished in report.unfinished:
-        cells = {"benchmark": unfinished.name, "validity": INVALID}
-        writer.writerow([safe_cell(cells.get(column)) for column in COLUMNS])
+        writer.writerow(_safe_cells({"benchmark": unfinished.name, "validity": INVALID}))
     return buffer.getvalue()
 
 
-def _row(bench: BenchmarkReport, score: Score | None) -> list[str | float | None]:
-    """The cells of one score, in the order of ``COLUMNS``; without a score, those of the benchmark alone."""
+def _scores(bench: BenchmarkReport) -> list[Score]:
+    """The scores of a benchmark, the headline first."""
+    scores: list[Score] = []
+    if bench.headline is not None:
+        scores.append(bench.headline)
+    scores.extend(bench.others)
+    scores.extend(bench.scorers)
+    return scores
+
+
+def _bench_cells(bench: BenchmarkReport) -> dict[str, object]:
+    """The cells of a benchmark by column, which all of its scores share."""
     coverage = bench.coverage
-    if score:
-        metric: tuple[str, float, float | None, float | None] | tuple[str, None, None, None] = (
-            score.name,
-            score.value,
-            score.ci_lower,
-            score.ci_upper,
-        )
-    else:
-        metric = ("", None, None, None)
-    if score:
-        metric_details: tuple[str, str | None, int | None] = (
-            str(score is bench.headline).lower(),
-            score.ci_method,
-            score.n,
-        )
-    else:
-        metric_details = ("", None, None)
-    shares = (
-        coverage.planned,
-        coverage.scored,
-        coverage.failed,
-        coverage.share,
-        bench.truncated_share,
-        bench.unparsed_share,
-    )
-    return [
-        bench.name,
-        bench.samples,
-        bench.repeats,
-        *metric,
-        bench.model,
-        *metric_details,
-        *shares,
-        bench.status,
-        bench.run_id,
-    ]
+    return {
+        "benchmark": bench.name,
+        "samples": bench.samples,
+        "repeats": bench.repeats,
+        "model": bench.model,
+        "planned": coverage.planned,
+        "scored": coverage.scored,
+        "failed": coverage.failed,
+        "coverage": coverage.share,
+        "truncated_share": bench.truncated_share,
+        "unparsed_share": bench.unparsed_share,
+        "validity": bench.status,
+        "run_id": bench.run_id,
+    }
+
+
+def _score_cells(bench: BenchmarkReport, score: Score) -> dict[str, object]:
+    """The cells of one score by column."""
+    is_headline = score is bench.headline
+    return {
+        "metric": score.name,
+        "score": score.value,
+        "ci_lower": score.ci_lower,
+        "ci_upper": score.ci_upper,
+        "headline": str(is_headline).lower(),
+        "ci_method": score.ci_method,
+        "n": score.n,
+    }
+
+
+def _safe_cells(cell_of_column: dict[str, object]) -> dict[str, object]:
+    """The cells of a row, none of which a spreadsheet takes for a formula."""
+    return {column: safe_cell(value) for column, value in cell_of_column.items()}
 
 
 def safe_cell(value: object) -> object:
@@ -98,35 +102,40 @@ def safe_cell(value: object) -> object:
 
 def render_json(report: EvalReport) -> str:
     """The whole report as indented JSON."""
-    document = {
-        "model": next((model for model in report.models if model), ""),
-        "models": list(report.models),
-        "n_benchmarks": len(report.benchmarks),
-        "benchmarks": (benchmarks := [_benchmark(bench) for bench in report.benchmarks]),
-        # The headlines by benchmark; for several runs of one benchmark, the last run.
-        "by_name": {
-            bench["benchmark"]: {key: bench[key] for key in _BY_NAME} for bench in benchmarks
-        },
-        "unfinished": [
+    benchmarks = [_benchmark(bench) for bench in report.benchmarks]
+    # For several runs of one benchmark, the last run.
+    headline_of_benchmark: dict[str, JsonDict] = {}
+    for entry in benchmarks:
+        headline_of_benchmark[entry["benchmark"]] = {key: entry[key] for key in _BY_NAME}
+    unfinished_entries: list[JsonDict] = []
+    for unfinished in report.unfinished:
+        unfinished_entries.append(
             {"benchmark": unfinished.name, "reason": unfinished.reason, "cause": unfinished.cause}
-            for unfinished in report.unfinished
-        ],
+        )
+    named_models = [model for model in report.models if model]
+    document = {
+        "model": named_models[0] if named_models else "",
+        "models": list(report.models),
+        "n_benchmarks": len(benchmarks),
+        "benchmarks": benchmarks,
+        "by_name": headline_of_benchmark,
+        "unfinished": unfinished_entries,
     }
     return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode() + "\n"
 
 
 def _benchmark(bench: BenchmarkReport) -> JsonDict:
     """The entry of one benchmark: its headline, fields, scores and details."""
-    headline_fields = {key: getattr(bench.headline, name, None) for key, name in _HEADLINE.items()}
-    fields = {name: getattr(bench, name) for name in FIELDS["json"]}
-    fields["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
-    scores: list[Score] = []
-    for score in (bench.headline, *bench.others, *bench.scorers):
-        if score is not None:
-            scores.append(score)
-    fields["scores"] = {score.name: _score(score) for score in scores}
-    details = {} if bench.details is None else {"details": bench.details}
-    return {"benchmark": bench.name, **headline_fields, **fields, **details}
+    entry: JsonDict = {"benchmark": bench.name}
+    for key, name in _HEADLINE.items():
+        entry[key] = getattr(bench.headline, name, None)
+    for name in FIELDS["json"]:
+        entry[name] = getattr(bench, name)
+    entry["validity"] = {"status": bench.status, "reasons": list(bench.reasons)}
+    entry["scores"] = {score.name: _score(score) for score in _scores(bench)}
+    if bench.details is not None:
+        entry["details"] = bench.details
+    return entry
 
 
 def _score(score: Score) -> JsonDict:

@@ -33,8 +33,11 @@ def escape(text: object) -> str:
 
 
 def _name(text: str) -> Markup:
-    """A name as the first cell of a row, where a bracket or a star would be read as part of the row before."""
-    return Markup(("{}" if text.lstrip().startswith(("[", "*")) else "") + escape(text))  # noqa: S704 - escaped
+    """A name as the first cell of a row, where LaTeX would take a bracket or a star for a part of the row before."""
+    escaped = escape(text)
+    if text.lstrip().startswith(("[", "*")):
+        escaped = "{}" + escaped
+    return Markup(escaped)  # noqa: S704 - escaped
 
 
 def render_markdown(report: EvalReport) -> str:
@@ -49,10 +52,11 @@ def render_latex(report: EvalReport) -> str:
 
 def _render(report: EvalReport, file: str, escaping: Callable[[object], str], **more: Any) -> str:
     """Fill a template with the report."""
-    names = words.labels(report.benchmarks)
-    unfinished = words.unfinished_names(report)
-    several_models = len(report.models) > 1
-    page = template(file, escaping)
-    return page.render(
-        report=report, names=names, unfinished=unfinished, many=several_models, w=words, **more
+    return template(file, escaping).render(
+        report=report,
+        names=words.labels(report.benchmarks),
+        unfinished=words.unfinished_names(report),
+        many=len(report.models) > 1,
+        w=words,
+        **more,
     )

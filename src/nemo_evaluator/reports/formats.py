@@ -11,13 +11,12 @@ from nemo_evaluator.reports.model import EvalReport, load_report
 from nemo_evaluator.reports.names import SUFFIXES as SUFFIXES
 from nemo_evaluator.store.sums import update_sums
 
-_ROOM: Final = "nemo_evaluator.reports"
 RENDERERS: Final[Registry[Callable[[EvalReport], str]]] = Registry("report format")
-RENDERERS.add("markdown", f"{_ROOM}.documents:render_markdown")
-RENDERERS.add("html", f"{_ROOM}.html:render_html")
-RENDERERS.add("csv", f"{_ROOM}.data_formats:render_csv")
-RENDERERS.add("json", f"{_ROOM}.data_formats:render_json")
-RENDERERS.add("latex", f"{_ROOM}.documents:render_latex")
+RENDERERS.add("markdown", "nemo_evaluator.reports.documents:render_markdown")
+RENDERERS.add("html", "nemo_evaluator.reports.html:render_html")
+RENDERERS.add("csv", "nemo_evaluator.reports.data_formats:render_csv")
+RENDERERS.add("json", "nemo_evaluator.reports.data_formats:render_json")
+RENDERERS.add("latex", "nemo_evaluator.reports.documents:render_latex")
 # Formats that show rows, which requires reading results.jsonl.
 WANTS_ROWS: Final = frozenset({"html"})
 
@@ -62,9 +61,11 @@ def write_reports(
     distinct_formats = list(dict.fromkeys(formats))
     if not distinct_formats:
         return []
-    report = load_report(paths or [folder], rows=bool(WANTS_ROWS & set(distinct_formats)))
+    shows_rows = not WANTS_ROWS.isdisjoint(distinct_formats)
+    report = load_report(paths or [folder], rows=shows_rows)
+    # All formats are rendered before a file is written, so that an unknown one leaves no files.
     text_of_format = {fmt: render(report, fmt) for fmt in distinct_formats}
-    written = []
+    written: list[Path] = []
     for fmt, text in text_of_format.items():
         path = folder / f"report.{SUFFIXES[fmt]}"
         write_atomic(path, text)

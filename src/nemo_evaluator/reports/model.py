@@ -69,25 +69,28 @@ def load_report(paths: Path | str | Iterable[Path | str], *, rows: bool = False)
         search_paths = [Path(paths)]
     else:
         search_paths = [Path(path) for path in paths]
-    unfinished: dict[Path, Unfinished] = {}
+    unfinished_of_folder: dict[Path, Unfinished] = {}
     for path in search_paths:
-        for unfinished_run in find_unfinished(path):
-            unfinished[unfinished_run.folder] = unfinished_run
+        for unfinished in find_unfinished(path):
+            unfinished_of_folder[unfinished.folder] = unfinished
+    all_unfinished = tuple(unfinished_of_folder.values())
     try:
         bundle_files = find_bundles(search_paths)
     except UsageError as error:
-        if not unfinished:
+        if not all_unfinished:
             raise
-        reasons = "; ".join(
-            f"{unfinished_run.name}: {unfinished_run.reason}"
-            for unfinished_run in unfinished.values()
-        )
-        raise UsageError(
-            f"no benchmark has finished: {reasons}", hint="`nel eval status` says more"
-        ) from error
+        raise _nothing_finished(all_unfinished) from error
     benchmarks = [load_bundle(path, rows=rows) for path in bundle_files]
-    in_order = sorted(benchmarks, key=lambda bench: (bench.name, bench.model, str(bench.path)))
-    return EvalReport(tuple(in_order), tuple(unfinished.values()))
+    benchmarks.sort(key=lambda bench: (bench.name, bench.model, str(bench.path)))
+    return EvalReport(tuple(benchmarks), all_unfinished)
+
+
+def _nothing_finished(all_unfinished: Iterable[Unfinished]) -> UsageError:
+    """The error for runs of which no benchmark has finished."""
+    reasons = [f"{unfinished.name}: {unfinished.reason}" for unfinished in all_unfinished]
+    return UsageError(
+        f"no benchmark has finished: {'; '.join(reasons)}", hint="`nel eval status` shows details"
+    )
 
 
 def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
@@ -101,4 +104,7 @@ def load_bundle(path: Path, *, rows: bool = False) -> BenchmarkReport:
         UsageError: The file is not a bundle.
     """
     bundle = read_bundle(path)
-    return BenchmarkReport(path, bundle.document, read_details(bundle.results) if rows else None)
+    details = None
+    if rows:
+        details = read_details(bundle.results)
+    return BenchmarkReport(path, bundle.document, details)

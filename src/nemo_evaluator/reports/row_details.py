@@ -17,6 +17,8 @@ from nemo_evaluator.runs.row_file import scan_rows, trajectories_of
 from nemo_evaluator.store.layout import TaskPaths
 
 EXAMPLES_OF_A_KIND: Final = 4
+# The outcomes that have examples, in the order in which reports show them.
+_KINDS: Final = ("failed", "unparsed", "truncated", "wrong", "right")
 _TEXT_LIMIT: Final = 2000
 _BINS: Final = 24
 _MOST_CALLS: Final = 20
@@ -103,55 +105,85 @@ def read_details(results: Path) -> RowDetails | None:
     """
     if not results.is_file():
         return None
-    latency = array("d")
-    tokens = array("d")
-    examples: dict[str, list[Example]] = {
-        "failed": [],
-        "unparsed": [],
-        "truncated": [],
-        "wrong": [],
-        "right": [],
-    }
-    outcomes: Counter[str] = Counter()
-    causes: Counter[str] = Counter()
-    binary = True
-    rows = unreadable = 0
+    rows = _RowSummary()
     for _, document in scan_rows(results):
-        if not isinstance(document, dict):
-            unreadable += 1
-            continue
-        row = Row(document)
-        rows += 1
-        latency.append(row.latency_ms or 0.0)
-        tokens.append((row.tokens if row.completion_tokens is None else row.completion_tokens) or 0)
+        if isinstance(document, dict):
+            rows.add(Row(document))
+        else:
+            rows.unreadable += 1
+    return RowDetails(
+        rows=rows.count,
+        latency_ms=histogram(np.asarray(rows.latencies)),
+        completion_tokens=histogram(np.asarray(rows.tokens)),
+        examples=_with_calls(rows.shown_examples(), TaskPaths(results.parent).trajectories),
+        unreadable=rows.unreadable,
+        outcomes=dict(rows.outcomes),
+        causes=dict(rows.causes.most_common()),
+        binary=rows.binary,
+    )
+
+
+class _RowSummary:
+    """The numbers and examples of the rows read so far.
+
+    Attributes:
+        count: Number of rows.
+        unreadable: Number of malformed lines.
+        latencies: The latency of each row; 0 when unknown.
+        tokens: The answer length of each row; 0 when unknown.
+        outcomes: Rows by outcome.
+        causes: Failed rows by cause.
+        binary: Whether every reward is 0 or 1.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.unreadable = 0
+        self.latencies = array("d")
+        self.tokens = array("d")
+        self.outcomes: Counter[str] = Counter()
+        self.causes: Counter[str] = Counter()
+        self.binary = True
+        self._examples: dict[str, list[Example]] = {kind: [] for kind in _KINDS}
+
+    def add(self, row: Row) -> None:
+        """Count one row, and keep it as an example if few of its kind have been kept."""
+        self.count += 1
+        self.latencies.append(row.latency_ms or 0.0)
+        tokens = row.completion_tokens
+        if tokens is None:
+            tokens = row.tokens
+        self.tokens.append(tokens or 0)
+        self.binary = self.binary and row.reward in (None, 0, 1)
         kind = _kind(row)
-        outcomes[kind or "unscored"] += 1
+        self.outcomes[kind or "unscored"] += 1
         if kind == "failed":
-            causes[row.cause] += 1
-        binary = binary and row.reward in (None, 0, 1)
-        if kind and len(examples[kind]) < EXAMPLES_OF_A_KIND:
-            examples[kind].append(_example(kind, row))
-    examples_shown = [example for kind in examples.values() for example in kind]
-    # Some rows have their tool calls only in ``trajectories.jsonl``.
-    keys_without_calls = {
-        (example.problem_idx, example.repeat) for example in examples_shown if not example.calls
-    }
-    calls_of_row = {
-        row.key: _calls(row)
-        for row in trajectories_of(TaskPaths(results.parent).trajectories, keys_without_calls)
-    }
-    completed = tuple(
-        replace(
-            example,
-            calls=example.calls or calls_of_row.get((example.problem_idx, example.repeat), ()),
-        )
-        for example in examples_shown
-    )
-    summary = dict(outcomes), dict(causes.most_common()), binary
-    latency_histogram, token_histogram = (
-        histogram(np.asarray(values)) for values in (latency, tokens)
-    )
-    return RowDetails(rows, latency_histogram, token_histogram, completed, unreadable, *summary)
+            self.causes[row.cause] += 1
+        if kind is not None and len(self._examples[kind]) < EXAMPLES_OF_A_KIND:
+            self._examples[kind].append(_example(kind, row))
+
+    def shown_examples(self) -> list[Example]:
+        """The examples of all kinds, the failed ones first."""
+        examples: list[Example] = []
+        for examples_of_kind in self._examples.values():
+            examples.extend(examples_of_kind)
+        return examples
+
+
+def _with_calls(examples: list[Example], trajectories: Path) -> tuple[Example, ...]:
+    """The examples with the tool calls that only ``trajectories.jsonl`` has."""
+    keys_without_calls: set[tuple[int, int]] = set()
+    for example in examples:
+        if not example.calls:
+            keys_without_calls.add((example.problem_idx, example.repeat))
+    calls_of_row: dict[tuple[int, int], tuple[str, ...]] = {}
+    for row in trajectories_of(trajectories, keys_without_calls):
+        calls_of_row[row.key] = _calls(row)
+    completed: list[Example] = []
+    for example in examples:
+        calls = example.calls or calls_of_row.get((example.problem_idx, example.repeat), ())
+        completed.append(replace(example, calls=calls))
+    return tuple(completed)
 
 
 def _kind(row: Row) -> str | None:
@@ -171,6 +203,12 @@ def _kind(row: Row) -> str | None:
 
 def _example(kind: str, row: Row) -> Example:
     """The texts of a row that a report shows, shortened."""
+    extracted = None
+    if row.extracted is not None:
+        extracted = _cut(row.extracted)
+    note = row.label
+    if row.failed:
+        note = f"{row.cause}: {row.error}"
     return Example(
         kind=kind,
         problem_idx=row.problem_idx,
@@ -178,8 +216,8 @@ def _example(kind: str, row: Row) -> Example:
         prompt=_cut(row.prompt),
         response=_cut(row.response),
         expected=_cut(row.expected),
-        extracted=None if row.extracted is None else _cut(row.extracted),
-        note=_cut(f"{row.cause}: {row.error}" if row.failed else row.label),
+        extracted=extracted,
+        note=_cut(note),
         calls=_calls(row),
         judges=tuple(_judges(row.scoring_details)),
     )
@@ -187,24 +225,22 @@ def _example(kind: str, row: Row) -> Example:
 
 def _calls(row: Row) -> tuple[str, ...]:
     """The tool calls of a row with their results, at most twenty."""
-    call_texts = []
+    call_texts: list[str] = []
     for step in row.steps:
-        result_of_call: dict[Any, Any] = {}
-        for result in as_list(as_dict(step.get("observation")).get("results")):
+        observation = as_dict(step.get("observation"))
+        result_of_call: dict[Any, JsonDict] = {}
+        for result in as_list(observation.get("results")):
             result_of_call[result.get("source_call_id")] = result
         for call in as_list(step.get("tool_calls")):
             arguments = as_dict(call).get("arguments")
-            if isinstance(arguments, str):
-                text = arguments
-            else:
-                text = dumps(arguments).decode()
-            output = as_dict(result_of_call.get(call.get("tool_call_id"))).get("content")
-            call_texts.append(
-                _cut(
-                    f"{call.get('function_name')}({text})"
-                    + ("" if output is None else f"\n→ {output}")
-                )
-            )
+            if not isinstance(arguments, str):
+                arguments = dumps(arguments).decode()
+            text = f"{call.get('function_name')}({arguments})"
+            result = as_dict(result_of_call.get(call.get("tool_call_id")))
+            output = result.get("content")
+            if output is not None:
+                text += f"\n→ {output}"
+            call_texts.append(_cut(text))
     return tuple(call_texts[:_MOST_CALLS])
 
 
@@ -213,25 +249,25 @@ def _judges(details: JsonDict, name: str = "judge") -> Iterator[tuple[str, str]]
     for key, value in details.items():
         if key in _REASONS and isinstance(value, str) and value:
             yield name, _cut(value)
-        for number, detail in enumerate(value if isinstance(value, list) else [value], 1):
-            if isinstance(detail, dict):
-                if isinstance(value, list):
-                    suffix = f" {number}"
-                else:
-                    suffix = ""
-                yield from _judges(detail, key.removeprefix("scorer:") + suffix)
+        nested_name = key.removeprefix("scorer:")
+        if isinstance(value, dict):
+            yield from _judges(value, nested_name)
+        elif isinstance(value, list):
+            for number, detail in enumerate(value, 1):
+                if isinstance(detail, dict):
+                    yield from _judges(detail, f"{nested_name} {number}")
 
 
 def _cut(value: Any) -> str:
     """The value as text; a long text loses its middle."""
     if value is None:
-        text = ""
-    else:
-        text = str(value)
-    if len(text) <= _TEXT_LIMIT:
+        return ""
+    text = str(value)
+    characters_left_out = len(text) - _TEXT_LIMIT
+    if characters_left_out <= 0:
         return text
     half = _TEXT_LIMIT // 2
-    return f"{text[:half]}\n[… {len(text) - _TEXT_LIMIT} characters left out …]\n{text[-half:]}"
+    return f"{text[:half]}\n[… {characters_left_out} characters left out …]\n{text[-half:]}"
 
 
 def histogram(values: np.ndarray) -> Histogram | None:
@@ -243,14 +279,14 @@ def histogram(values: np.ndarray) -> Histogram | None:
     if not len(positive):
         return None
     minimum = float(positive.min())
-    percentile_99 = float(np.percentile(positive, 99))
     maximum = float(positive.max())
+    percentile_99 = float(np.percentile(positive, 99))
     if percentile_99 <= minimum:
-        return Histogram(
-            (minimum, maximum if maximum > minimum else minimum + 1.0), (len(positive),)
-        )
+        # Nearly all values are equal: one bin, which must not be empty.
+        upper_edge = maximum if maximum > minimum else minimum + 1.0
+        return Histogram((minimum, upper_edge), (len(positive),))
     edges = np.linspace(minimum, percentile_99, _BINS + 1)
     if maximum > percentile_99:
         edges = np.append(edges, maximum)
     counts, edges = np.histogram(positive, bins=edges)
-    return Histogram(tuple(float(edge) for edge in edges), tuple(int(count) for count in counts))
+    return Histogram(tuple(map(float, edges)), tuple(map(int, counts)))
