@@ -235,7 +235,7 @@ def test_garbage_in_the_list_of_runs_hides_nothing_else(on: Bench) -> None:
     clean(run)
     for garbage in GARBAGE:
         (on.folder / "o" / "nel_run.json").write_bytes(garbage)
-        with pytest.raises(UsageError, match="no run was started"):
+        with pytest.raises(UsageError, match="is damaged: it does not describe a run"):
             on.run()
     assert start(RunRequest(config_file="c.json", resume=True)) == 0
     assert on.server.count == 2

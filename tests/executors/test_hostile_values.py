@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from nemo_evaluator.config import LoadedConfig, parse_eval_config
 from nemo_evaluator.config._document import Document
 from nemo_evaluator.config.groups import SERVICES
 from nemo_evaluator.config.kinds import parts, whole
-from nemo_evaluator.config.service_base import HelperService, ManagedService
+from nemo_evaluator.config.managed_service import HelperService, ManagedService
 from nemo_evaluator.core.errors import ConfigError, NelError, TransportError, UsageError
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.docker import DockerCluster, DockerHandle, _options, _variables
@@ -363,3 +364,24 @@ def test_a_job_number_of_the_scheduler_is_a_number(monkeypatch: pytest.MonkeyPat
 def test_the_target_of_ssh_is_no_option() -> None:
     argv = Host("login", "me")._argv("true")
     assert argv[argv.index("--") + 1] == "me@login"
+
+
+def test_no_address_and_no_path_adds_a_word_to_the_config_of_haproxy() -> None:
+    draw = random.Random(5)
+    alphabet = "ab0./:-_%[]@,{}$#'\"\\ \t\n\r\x00;=&~!*?"
+    plain = haproxy_config([Launch(["serve"], 8000, host="h", health_paths=("/health",))], 5009)
+    shape = [len(line.split()) for line in plain.splitlines()]
+    accepted = 0
+    for _ in range(4_000):
+        host = "".join(draw.choices(alphabet, k=draw.randrange(1, 6)))
+        path = "/" + "".join(draw.choices(alphabet, k=draw.randrange(0, 6)))
+        try:
+            text = haproxy_config([Launch(["serve"], 8000, host=host, health_paths=(path,))], 5009)
+        except UsageError:
+            continue
+        accepted += 1
+        assert [len(line.split()) for line in text.splitlines()] == shape, (host, path)
+        # What HAProxy reads as a comment, a quote, an escape, a variable or another kind of address.
+        assert not set(text.replace(plain, "")) & set("#'\"\\$"), (host, path)
+        assert "@" not in text.splitlines()[-1], (host, path)
+    assert accepted > 20

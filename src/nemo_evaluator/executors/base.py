@@ -121,6 +121,19 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanDescription:
+    """What an executor would start, for ``--dry-run``.
+
+    Attributes:
+        text: The plan for people.
+        data: The complete plan, for ``--json``.
+    """
+
+    text: str
+    data: JsonDict
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """The state of a run.
 
@@ -166,8 +179,8 @@ class Executor(ABC):
             UsageError: If the run is not running.
         """
 
-    def plan(self, job: Job) -> tuple[str, JsonDict] | None:
-        """Describe what would be started, as text and as data; None if the run is executed by the calling process."""
+    def plan(self, job: Job) -> PlanDescription | None:
+        """Describe what would be started; None if the run is executed by the calling process."""
         return None
 
     def pool(self, job: Job) -> SuitePool | None:
@@ -201,7 +214,7 @@ class Executor(ABC):
         Args:
             run: The run.
             tail: How many of the existing lines to start with; None for all.
-            follow: Go on until the run ends.
+            follow: Continue until the run ends.
 
         Raises:
             UsageError: If there is no log yet.

@@ -38,12 +38,12 @@ class BenchmarkImage:
     module: Path
     base: str
     requirements: Path | None = None
-    # Patterns of files to copy although they look like secrets.
     include: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise UsageError if the module or the requirements do not exist."""
-        if not (self.module.is_dir() or (self.module.suffix == ".py" and self.module.is_file())):
+        is_python_file = self.module.suffix == ".py" and self.module.is_file()
+        if not is_python_file and not self.module.is_dir():
             hint = "name the file that has @benchmark in it, or its folder"
             raise UsageError(f"{self.module} is neither a Python file nor a folder", hint=hint)
         if self.requirements is not None and not self.requirements.is_file():
@@ -55,16 +55,19 @@ class BenchmarkImage:
         """Return the text of the Dockerfile."""
         name = self.module.name
         lines = [f"FROM {self.base}", "USER root"]
-        lines += [f'RUN command -v nel >/dev/null || {_INSTALL} "nemo-evaluator=={__version__}"']
+        lines.append(f'RUN command -v nel >/dev/null || {_INSTALL} "nemo-evaluator=={__version__}"')
         if self.requirements is not None:
-            lines += [f"COPY {json.dumps([self.requirements.name, '/opt/requirements.txt'])}"]
-            lines += [f"RUN {_INSTALL} -r /opt/requirements.txt"]
-        lines += [
-            f"COPY --chown={_USER} {json.dumps([name, f'/app/{name}'])}",
-            "ENV PYTHONPATH=/app${PYTHONPATH:+:$PYTHONPATH} HOME=/tmp",
-        ]
+            copied = json.dumps([self.requirements.name, "/opt/requirements.txt"])
+            lines.append(f"COPY {copied}")
+            lines.append(f"RUN {_INSTALL} -r /opt/requirements.txt")
+        copied = json.dumps([name, f"/app/{name}"])
+        lines.append(f"COPY --chown={_USER} {copied}")
+        lines.append("ENV PYTHONPATH=/app${PYTHONPATH:+:$PYTHONPATH} HOME=/tmp")
         # Not root. `docker run --user` overrides it, so that result files belong to the person who starts the run.
-        return "\n".join([*lines, f"USER {_USER}", "WORKDIR /app", 'ENTRYPOINT ["nel"]', ""])
+        lines.append(f"USER {_USER}")
+        lines.append("WORKDIR /app")
+        lines.append('ENTRYPOINT ["nel"]')
+        return "\n".join(lines) + "\n"
 
     def content(self) -> ImageContent:
         """Return the files to copy.
@@ -81,16 +84,19 @@ class BenchmarkImage:
 
     def ignored(self) -> str:
         """Return the text of a ``.dockerignore``, for builds from the Dockerfile alone."""
+        prefix = ""
         if self.module.is_dir():
             prefix = f"{self.module.name}/"
-        else:
-            prefix = ""
-        return "".join(f"{prefix}{path}\n" for path in sorted(self.content().left_out))
+        lines = [f"{prefix}{path}\n" for path in sorted(self.content().left_out)]
+        return "".join(lines)
 
     def write_context(self, folder: Path) -> None:
         """Write the build context: the Dockerfile and copies of the files."""
         (folder / "Dockerfile").write_text(self.dockerfile(), encoding="utf-8")
-        self.content().copy_to(folder / self.module.name if self.module.is_dir() else folder)
+        target = folder
+        if self.module.is_dir():
+            target = folder / self.module.name
+        self.content().copy_to(target)
         if self.requirements is not None:
             shutil.copy(self.requirements, folder / self.requirements.name)
 

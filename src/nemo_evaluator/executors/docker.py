@@ -116,48 +116,34 @@ class Docker(Executor):
             hint = "build one from a checkout (see docs/continuous-integration.md), then set cluster.image to its name"
             raise UsageError("cluster.type docker needs an image with nel inside", hint=hint)
         handle = DockerHandle(f"nel-{job.run.run_id}", str(settings.image))
+        container = handle.container_id
         job.folder.mkdir(parents=True, exist_ok=True)
-        old_state = _state(handle.container_id)
-        if old_state == "running":
-            raise UsageError(
-                f"container {handle.container_id} is running", hint="wait for it, or stop the run"
-            )
-        if old_state is not None:
-            docker("rm", "--force", handle.container_id, absent=True)
-            _wait_gone(handle.container_id)
+        _remove_old(container)
         job.run.noting(handle).save()
         write_json(job.folder / "docker.json", asdict(handle))
         with _variables(job, settings) as variables:
-            arguments = [
-                *_options(job, settings, handle, variables=variables),
-                str(write_request(job.request, job.run.run_id, job.folder)),
-            ]
+            arguments = _options(job, settings, handle, variables=variables)
+            arguments.append(str(write_request(job.request, job.run.run_id, job.folder)))
             if not job.request.background:
                 return _attached(arguments, handle)
             docker("run", "--detach", *arguments)
-        job.tell_started(
-            f"Started in the background: container {handle.container_id}", asdict(handle)
-        )
+        job.tell_started(f"Started in the background: container {container}", asdict(handle))
         return 0
 
     def life(self, run: RunMeta) -> Life | None:
         """Return the container's state: "running" once the worker in it has locked the output folder."""
         run = refreshed(run)
         handle = run.handle(DockerHandle)
-        if (
-            handle is None
-            or "exit_code" in run.details
-            or _state(handle.container_id) in (None, "removing")
-        ):
+        if handle is None or "exit_code" in run.details:
             return None
+        container = handle.container_id
+        if _state(container) in (None, "removing"):
+            return None
+        state: Literal["starting", "running"] = "starting"
         holder = holder_of(Path(run.output_dir))
         if holder and holder.run_id == run.run_id:
-            state: Literal["starting", "running"] = "running"
-        else:
-            state = "starting"
-        return Life(
-            state, f"container {handle.container_id}", {"container_id": handle.container_id}
-        )
+            state = "running"
+        return Life(state, f"container {container}", {"container_id": container})
 
     def stop(self, run: RunMeta) -> None:
         """Send SIGTERM, after which the run sends no new requests; send SIGKILL if it does not end in time."""
@@ -167,6 +153,16 @@ class Docker(Executor):
         name = life.facts["container_id"]
         docker("stop", "--time", str(_GRACE), name, absent=True)
         _wait_gone(name)
+
+
+def _remove_old(container: str) -> None:
+    """Remove an ended container of this name; raise UsageError if it is running."""
+    state = _state(container)
+    if state == "running":
+        raise UsageError(f"container {container} is running", hint="wait for it, or stop the run")
+    if state is not None:
+        docker("rm", "--force", container, absent=True)
+        _wait_gone(container)
 
 
 def _wait_gone(container: str) -> None:
@@ -183,35 +179,26 @@ def _state(container: str) -> str | None:
 
 def _options(job: Job, settings: DockerCluster, handle: DockerHandle, variables: Path) -> list[str]:
     """Return the arguments of ``docker run`` that precede the path of the request."""
-    arguments = [
-        "--rm",
-        "--init",
-        "--name",
-        handle.container_id,
-        "--label",
-        f"nel.run_id={job.run.run_id}",
-    ]
-    arguments += [
-        "--user",
-        f"{os.getuid()}:{os.getgid()}",
-        "--security-opt",
-        "no-new-privileges",
-        "--log-driver",
-        "none",
-    ]
-    arguments += ["--network", settings.network, "--workdir", str(Path.cwd())]
+    arguments = ["--rm", "--init"]
+    arguments += ["--name", handle.container_id]
+    arguments += ["--label", f"nel.run_id={job.run.run_id}"]
+    arguments += ["--user", f"{os.getuid()}:{os.getgid()}"]
+    arguments += ["--security-opt", "no-new-privileges"]
+    arguments += ["--log-driver", "none"]
+    arguments += ["--network", settings.network]
+    arguments += ["--workdir", str(Path.cwd())]
     # The folder lock records the host name: with the same name, this machine can check whether the holder is alive.
     if settings.network != "host":
         arguments += ["--hostname", socket.gethostname()]
     if settings.shm_size:
         arguments += ["--shm-size", settings.shm_size]
-    mounts = [f"{folder}:{folder}" for folder in _outermost(_needed_folders(job, settings))]
-    for volume in [*mounts, *settings.container_mounts]:
+    for folder in _outermost(_needed_folders(job, settings)):
+        arguments += ["--volume", mount(f"{folder}:{folder}")]
+    for volume in settings.container_mounts:
         arguments += ["--volume", mount(volume)]
+    script = _READ
     if job.request.background:
-        script = f"{_READ} >>{quoted(job.folder / LOG)} 2>&1"
-    else:
-        script = _READ
+        script += f" >>{quoted(job.folder / LOG)} 2>&1"
     return [*arguments, "--entrypoint", "sh", handle.image, "-c", script, "nel", str(variables)]
 
 
@@ -255,10 +242,16 @@ def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
 
     A run in the background removes the file itself.
     """
-    values = {name: value for name in _FOLDERS if (value := os.environ.get(name))}
-    home = str(Path.home()) if settings.mount_home else "/tmp"  # noqa: S108
-    values |= needed_variables(job.loaded) | {"HOME": home}
-    values |= {"PYTHONUNBUFFERED": "1"} | settings.container_env | carried_secrets(job.request)
+    values: dict[str, str] = {}
+    for name in _FOLDERS:
+        folder = os.environ.get(name)
+        if folder:
+            values[name] = folder
+    values |= needed_variables(job.loaded)
+    values["HOME"] = str(Path.home()) if settings.mount_home else "/tmp"  # noqa: S108
+    values["PYTHONUNBUFFERED"] = "1"
+    values |= settings.container_env
+    values |= carried_secrets(job.request)
     path = job.folder / _VARIABLES
     started = False
     write_atomic(path, assignments(values, export=True), mode=0o600)
@@ -270,27 +263,37 @@ def _variables(job: Job, settings: DockerCluster) -> Iterator[Path]:
             path.unlink(missing_ok=True)
 
 
-def _attached(words: list[str], handle: DockerHandle) -> int:
+def _attached(arguments: list[str], handle: DockerHandle) -> int:
     """Run in the foreground, forwarding signals to the container and its output to the terminal."""
-    client = subprocess.Popen(["docker", "run", *words], stdin=subprocess.DEVNULL)
-    is_main_thread = threading.current_thread() is threading.main_thread()
-    old_handlers = {
-        number: signal.signal(
-            number,
-            lambda number, _: client.send_signal(number) if number != signal.SIGINT else None,
-        )
-        for number in ((signal.SIGINT, signal.SIGTERM) if is_main_thread else ())
-    }
-    try:
+    client = subprocess.Popen(["docker", "run", *arguments], stdin=subprocess.DEVNULL)
+    with _forwarded_signals(client):
         code = client.wait()
-    finally:
-        for number, handler in old_handlers.items():
-            signal.signal(number, handler)
     if code in _NOT_RUN:
         raise UsageError(
             f"the image {handle.image} could not run nel", hint="see Docker's error above"
         )
     return code
+
+
+@contextmanager
+def _forwarded_signals(client: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Send SIGTERM on to a process; SIGINT reaches it from the terminal. Only the main thread may set handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, _: object) -> None:
+        if number != signal.SIGINT:
+            client.send_signal(number)
+
+    old_handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        old_handlers[number] = signal.signal(number, forward)
+    try:
+        yield
+    finally:
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)
 
 
 KIND: Final = Kind(DockerCluster, Docker)

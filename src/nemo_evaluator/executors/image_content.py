@@ -53,16 +53,19 @@ class ImageContent:
 
     def listing(self) -> str:
         """Return a text that lists the files that are copied and those left out."""
-        included = sorted(
-            [*map(str, self.files), *(f"{path} -> {target}" for path, target in self.links.items())]
-        )
+        included = [str(path) for path in self.files]
+        for path, target in self.links.items():
+            included.append(f"{path} -> {target}")
+        included.sort()
         lines = [f"goes into the image: {counted(len(included), 'file')} of {self.root}"]
-        lines += [f"  {name}" for name in included[:_MOST_LISTED]]
+        for name in included[:_MOST_LISTED]:
+            lines.append(f"  {name}")
         if len(included) > _MOST_LISTED:
             lines.append(f"  and {len(included) - _MOST_LISTED} more")
         if self.left_out:
             lines.append("left out:")
-            lines += [f"  {path}: {reason}" for path, reason in sorted(self.left_out.items())]
+        for path, reason in sorted(self.left_out.items()):
+            lines.append(f"  {path}: {reason}")
         return "\n".join(lines)
 
 
@@ -82,12 +85,14 @@ def folder_content(root: Path, include: Sequence[str] = ()) -> ImageContent:
         relative = path.relative_to(content.root)
         if path.is_symlink():
             _add_link(content, relative, leaving)
-        elif not stat.S_ISREG(path.lstat().st_mode):
-            content.left_out[relative] = "it is not a file"
-        elif (reason := _why_left_out(path, relative, include)) is not None:
-            content.left_out[relative] = reason
-        else:
+            continue
+        reason: str | None = "it is not a file"
+        if stat.S_ISREG(path.lstat().st_mode):
+            reason = _why_left_out(path, relative, include)
+        if reason is None:
             content.files.append(relative)
+        else:
+            content.left_out[relative] = reason
     if leaving:
         raise UsageError(
             f"{counted(len(leaving), 'link')} in {root} lead out of it: {'; '.join(leaving)}",
@@ -121,31 +126,29 @@ def check_requirements(path: Path) -> None:
 
 def _walk(content: ImageContent) -> Iterator[Path]:
     """Yield the files and links of a folder, recording the folders that are left out."""
-    for folder, names, files in os.walk(content.root):
+    for folder, folder_names, file_names in os.walk(content.root):
         folder_path = Path(folder)
-        kept_names: list[str] = []
-        for name in sorted(names):
+        entered_names: list[str] = []
+        for name in sorted(folder_names):
             path = folder_path / name
             if path.is_symlink():
                 yield path
             elif secret_folder(name):
-                content.left_out[path.relative_to(content.root)] = (
-                    "tools keep keys or histories in such folders"
-                )
+                relative = path.relative_to(content.root)
+                content.left_out[relative] = "tools keep keys or histories in such folders"
             elif name not in _IGNORED:
-                kept_names.append(name)
-        names[:] = kept_names
-        for name in sorted(files):
+                entered_names.append(name)
+        # os.walk enters the folders that are left in this list.
+        folder_names[:] = entered_names
+        for name in sorted(file_names):
             yield folder_path / name
 
 
 def _why_left_out(path: Path, relative: Path, include: Sequence[str]) -> str | None:
     """Return why a file looks like a secret; None if it does not, or if a pattern includes it."""
-    if any(
-        fnmatchcase(str(relative), pattern) or fnmatchcase(path.name, pattern)
-        for pattern in include
-    ):
-        return None
+    for pattern in include:
+        if fnmatchcase(str(relative), pattern) or fnmatchcase(path.name, pattern):
+            return None
     try:
         return why_secret_name(path.name) or why_secret_content(path)
     except OSError as error:
@@ -161,15 +164,15 @@ def _add_link(content: ImageContent, relative: Path, leaving: list[str]) -> None
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):
         # The target does not exist, or the links form a loop.
-        if not _stays_inside(content.root, path):
-            leaving.append(f"{relative} -> {path.readlink()}")
-        else:
+        if _stays_inside(content.root, path):
             content.left_out[relative] = "it is a link to nothing"
+        else:
+            leaving.append(f"{relative} -> {path.readlink()}")
         return
-    if not target.is_relative_to(content.root):
+    if target.is_relative_to(content.root):
+        content.links[relative] = os.path.relpath(target, path.parent)
+    else:
         leaving.append(f"{relative} -> {path.readlink()}")
-        return
-    content.links[relative] = os.path.relpath(target, path.parent)
 
 
 def _stays_inside(root: Path, path: Path) -> bool:
@@ -181,7 +184,9 @@ def _stays_inside(root: Path, path: Path) -> bool:
 
 def _drop_links_to_left_out(content: ImageContent) -> None:
     """Leave out the links whose target is left out."""
-    present = {*content.files, *(parent for path in content.files for parent in path.parents)}
+    present = set(content.files)
+    for path in content.files:
+        present.update(path.parents)
     for path, leads_to in list(content.links.items()):
         target = Path(os.path.normpath(path.parent / leads_to))
         if target not in present:

@@ -21,7 +21,6 @@ from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.registry import config_folder
 from nemo_evaluator.core.terminal import one_line
 from nemo_evaluator.core.types import JsonDict, Step
-from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.pool import LOOK, Halted, Reply, StepQueue, WorkerPool
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.ray import RayCluster
@@ -91,13 +90,12 @@ class RayPool:
         if self._watch is not None:
             await asyncio.to_thread(self._watch.communicate)
 
-    async def _run(self, task: WorkerTask, ledger: StepQueue) -> None:
+    async def _run(self, task: WorkerTask, queue: StepQueue) -> None:
         """Run the steps of a benchmark on all workers."""
-        await self._join(ledger)
-        workers = [
-            asyncio.ensure_future(self._serve(number, task, ledger))
-            for number in range(self._settings.shards)
-        ]
+        await self._join(queue)
+        workers = []
+        for number in range(self._settings.shards):
+            workers.append(asyncio.ensure_future(self._serve(number, task, queue)))
         try:
             await asyncio.gather(*workers)
         finally:
@@ -106,14 +104,14 @@ class RayPool:
             # The first error is being raised; the other workers must have ended before the pool is closed.
             await asyncio.gather(*workers, return_exceptions=True)
 
-    async def _join(self, ledger: StepQueue) -> None:
+    async def _join(self, queue: StepQueue) -> None:
         """Join the configured Ray cluster, or start one.
 
         Raises:
             UsageError: If that fails.
         """
         for is_last_attempt in (False, False, True):
-            if ray.is_initialized() or ledger.halt:
+            if ray.is_initialized() or queue.halt:
                 return
             # In a thread, because Ray replaces the signal handlers of the main thread. Starting a local cluster
             # is retried, since it may exceed Ray's limit of half a minute on a busy machine.
@@ -129,28 +127,36 @@ class RayPool:
 
     def _init(self) -> None:
         """Connect to Ray; without an address, start a cluster in a temporary folder that a watchdog process removes."""
-        host, _, port = (self._settings.address or "").rpartition(":")
-        if host and port.isdecimal() and "/" not in host:
-            # Checked first: Ray itself would retry for many minutes and ignore Ctrl-C.
-            socket.create_connection((host, int(port)), _CLOSING).close()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray's own messages go to its own logs.
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if self._settings.address is None:
+        address = self._settings.address
+        if address is None:
+            ray.init(
+                address="local",
+                num_cpus=self._settings.shards,
+                object_store_memory=_STORE,
+                include_dashboard=False,
+                _temp_dir=self._own_folder(),
+                **options,
+            )
+            return
+        host, _, port = address.rpartition(":")
+        if host and port.isdecimal() and "/" not in host:
+            # Checked first: Ray itself would retry for many minutes and ignore Ctrl-C.
+            socket.create_connection((host, int(port)), _CLOSING).close()
+        ray.init(address=address or "local", **options)
+
+    def _own_folder(self) -> str:
+        """Return the folder of the cluster that this process starts, and start the process that removes it."""
+        if self._own is None:
             # Not in $TMPDIR: the paths of sockets are limited in length.
-            if self._own is None:
-                self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
-                watch_command = ["/bin/sh", str(_WATCH), self._own]
-                self._watch = subprocess.Popen(
-                    watch_command, stdin=subprocess.PIPE, start_new_session=True
-                )
-            options |= {
-                "num_cpus": self._settings.shards,
-                "object_store_memory": _STORE,
-                "include_dashboard": False,
-            }
-            options["_temp_dir"] = self._own
-        ray.init(address=self._settings.address or "local", **options)
+            self._own = tempfile.mkdtemp(prefix=f"nel-ray-{os.getpid()}-", dir="/tmp")
+            watch_command = ["/bin/sh", str(_WATCH), self._own]
+            self._watch = subprocess.Popen(
+                watch_command, stdin=subprocess.PIPE, start_new_session=True
+            )
+        return self._own
 
     async def _retire(self, number: int) -> Reply | None:
         """End a worker.
@@ -162,21 +168,20 @@ class RayPool:
         try:
             return cast(Reply, await asyncio.wait_for(worker.close.remote(), _CLOSING))
         except (TimeoutError, RayError) as error:
-            _log.warning(
-                "Ray worker %d did not close: %s", number, one_line(str(error), 300) or "no answer"
-            )
+            reason = one_line(str(error), 300) or "no answer"
+            _log.warning("Ray worker %d did not close: %s", number, reason)
             return None
         finally:
             ray.kill(worker)
 
-    async def _serve(self, number: int, task: WorkerTask, ledger: StepQueue) -> None:
+    async def _serve(self, number: int, task: WorkerTask, queue: StepQueue) -> None:
         """Keep one worker busy until no steps are left; replace it if it is lost, as long as steps keep finishing."""
         losses = 0
         steps_ended = 0
-        while not ledger.done and not ledger.halt:
+        while not queue.done and not queue.halt:
             leased_steps: set[Step] = set()
             try:
-                await self._feed(number, task, ledger, held=leased_steps)
+                await self._feed(number, task, queue, held=leased_steps)
                 return
             except RayActorError as error:
                 reason = one_line(str(error), 300)
@@ -187,27 +192,19 @@ class RayPool:
                     reason,
                 )
                 self._actors.pop(number, None)
-                ledger.give_back(leased_steps)
-                losses = losses + 1 if ledger.ended == steps_ended else 1
-                steps_ended = ledger.ended
+                queue.give_back(leased_steps)
+                if queue.ended != steps_ended:
+                    losses = 0
+                losses += 1
+                steps_ended = queue.ended
                 if losses == _LOSSES:
+                    problem = f"Ray worker {number} was lost {losses} times in a row: {reason}"
                     hint = "see the logs of Ray; `nel eval resume` continues where the run stopped"
-                    failed = NelError(
-                        f"Ray worker {number} was lost {losses} times in a row: {reason}", hint=hint
-                    )
-                    ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
+                    queue.halt.set_error(NelError(problem, hint=hint))
             except RayError as error:
-                cause = getattr(error, "cause", error)
-                if isinstance(cause, NelError):
-                    failed = cause
-                else:
-                    reason = f"{type(cause).__name__}: {one_line(str(cause), 500)}"
-                    failed = NelError(f"a Ray worker failed: {reason}", hint=_SAME)
-                ledger.halt.set(HaltKind.ERROR, failed.message, error=failed)
+                queue.halt.set_error(_worker_error(error))
 
-    async def _feed(
-        self, number: int, task: WorkerTask, ledger: StepQueue, held: set[Step]
-    ) -> None:
+    async def _feed(self, number: int, task: WorkerTask, queue: StepQueue, held: set[Step]) -> None:
         """Start a worker and exchange steps for records with it until nothing is left to do."""
         if number not in self._actors:
             actor_class = ray.remote(StepWorker).options(
@@ -215,33 +212,32 @@ class RayPool:
             )
             self._actors[number] = actor_class.remote()
         worker = self._actors[number]
-        prints = await self._opened(number, worker.open.remote(task, *ledger.counts()), ledger)
-        if prints is None:
+        fingerprints = await self._opened(number, worker.open.remote(task, *queue.counts()), queue)
+        if fingerprints is None:
             return
-        if prints != ledger.fingerprints:
-            mismatch = UsageError(
-                "a node of the Ray cluster has a different nel version or config (fingerprints differ)",
-                hint=_SAME,
-            )
-            ledger.halt.set(HaltKind.ERROR, mismatch.message, error=mismatch)
+        if fingerprints != queue.fingerprints:
+            problem = "a node of the Ray cluster has a different nel version or config (fingerprints differ)"
+            queue.halt.set_error(UsageError(problem, hint=_SAME))
         charged: list[JsonDict] = []
-        while not ledger.over():
-            leases = await ledger.lease(_IN_HAND * ledger.max_concurrent - len(held), wait=not held)
+        while not queue.over():
+            most_new_steps = _IN_HAND * queue.max_concurrent - len(held)
+            leases = await queue.lease(most_new_steps, wait=not held)
             held.update(lease.step for lease in leases)
             if not held:
                 return
-            halted = Halted.of(ledger.halt)
-            reply = worker.exchange.remote(
-                leases, halted and halted._replace(error=None), ledger.elsewhere(charged)
-            )
-            ledger.take(held, await reply, charged)
+            halted = Halted.of(queue.halt)
+            if halted is not None:
+                # The exception itself stays in this process.
+                halted = halted._replace(error=None)
+            reply = worker.exchange.remote(leases, halted, queue.elsewhere(charged))
+            queue.take(held, await reply, charged)
         # The time for requests in flight is over.
         last_reply = await self._retire(number)
         if last_reply is not None:
-            ledger.take(held, last_reply, charged)
+            queue.take(held, last_reply, charged)
 
     async def _opened(
-        self, number: int, opening: Awaitable[JsonDict], ledger: StepQueue
+        self, number: int, opening: Awaitable[JsonDict], queue: StepQueue
     ) -> JsonDict | None:
         """Wait until a worker is ready.
 
@@ -251,8 +247,11 @@ class RayPool:
         future = asyncio.ensure_future(opening)
         started_at = time.monotonic()
         warned = False
-        while not (await asyncio.wait([future], timeout=LOOK))[0]:
-            if ledger.halt or ledger.done:
+        while True:
+            finished, _ = await asyncio.wait([future], timeout=LOOK)
+            if finished:
+                return future.result()
+            if queue.halt or queue.done:
                 future.cancel()
                 ray.kill(self._actors.pop(number))
                 return None
@@ -262,4 +261,12 @@ class RayPool:
                     "Ray worker %d is not ready yet: the cluster has no free CPU, or is slow",
                     number,
                 )
-        return future.result()
+
+
+def _worker_error(error: RayError) -> NelError:
+    """Return what a worker raised, as an error for the user."""
+    cause = getattr(error, "cause", error)
+    if isinstance(cause, NelError):
+        return cause
+    reason = f"{type(cause).__name__}: {one_line(str(cause), 500)}"
+    return NelError(f"a Ray worker failed: {reason}", hint=_SAME)

@@ -83,15 +83,14 @@ class StepWorker:
         config = parse_eval_config(task.raw)
         config_folder.set(Path(task.folder) if task.folder is not None else None)
         use_datasets(config.datasets)
-        keys = {name: Secret(key) for name, key in task.keys.items()}
-        running = {
-            name: replace(service, api_key=keys.get(name)) for name, service in task.running.items()
-        }
+        running: dict[str, RunningService] = {}
+        for name, service in task.running.items():
+            api_key = Secret(task.keys[name]) if name in task.keys else None
+            running[name] = replace(service, api_key=api_key)
         self._stack = AsyncExitStack()
         builder = Builder(config, running, task.run_id)
-        job = await builder.build(
-            task.benchmark, Path(task.output_dir), self._stack, resume=False, shard=None
-        )
+        output_dir = Path(task.output_dir)
+        job = await builder.build(task.benchmark, output_dir, self._stack, resume=False, shard=None)
         self._host = StepHost(job)
         return await self._host.open(scored, reused)
 
@@ -108,9 +107,8 @@ class StepWorker:
         Returns:
             The records that have not been delivered yet.
         """
+        reply = Reply()
         if self._host is not None:
             reply = await self._host.close()
-        else:
-            reply = Reply()
         await self._stack.aclose()
         return reply

@@ -17,12 +17,9 @@ from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.secrets import MASK
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, replace
 
 _CARRIED: Final = "NEL_REQUEST_SECRETS"
-# Fields that may hold a secret, besides overrides.
-_URLS: Final = ("model_url", "judge_url")
 _NAMED: Final = re.compile(r"\$\{(\w+)")
 # Variables of nel, model hubs, experiment trackers and network proxies.
 _USUAL: Final = re.compile(
@@ -84,9 +81,8 @@ def write_request(request: RunRequest, run_id: str, folder: Path) -> Path:
         The path of the file.
     """
     path = _file(folder, run_id)
-    write_atomic(
-        path, dumps(asdict(_masked(request)) | {"run_id": run_id}, indent=True) + b"\n", mode=0o600
-    )
+    content = replace(_masked(request), run_id=run_id)
+    write_atomic(path, dumps(asdict(content), indent=True) + b"\n", mode=0o600)
     return path
 
 
@@ -97,9 +93,12 @@ def carried_secrets(request: RunRequest) -> dict[str, str]:
     """
     if _masked(request) == request:
         return {}
-    return {
-        _CARRIED: dumps({name: getattr(request, name) for name in ("override", *_URLS)}).decode()
+    fields = {
+        "override": request.override,
+        "model_url": request.model_url,
+        "judge_url": request.judge_url,
     }
+    return {_CARRIED: dumps(fields).decode()}
 
 
 def needed_variables(loaded: LoadedConfig) -> dict[str, str]:
@@ -125,12 +124,11 @@ def read_request(path: Path) -> RunRequest:
         raise UsageError(
             f"{path} cannot be read as a request", hint="start the run again"
         ) from error
-    texts = list(request.override)
-    texts += [getattr(request, name) or "" for name in _URLS]
-    if any(MASK in text for text in texts):
-        raise UsageError(
-            f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}"
-        )
+    for text in (*request.override, request.model_url, request.judge_url):
+        if text and MASK in text:
+            raise UsageError(
+                f"{path} lacks its secrets", hint=f"they travel in the environment, as {_CARRIED}"
+            )
     return replace(request, override=tuple(request.override))
 
 
@@ -161,9 +159,15 @@ def _masked(request: RunRequest) -> RunRequest:
     for override in request.override:
         arguments += ["-O", override]
     masked = masked_arguments(arguments)
-    urls: JsonDict = {}
-    for name in _URLS:
-        url = getattr(request, name)
-        if url:
-            urls[name] = masked_arguments([url])[0]
-    return replace(request, override=tuple(masked[1::2]), **urls)
+    return replace(
+        request,
+        override=tuple(masked[1::2]),
+        model_url=_masked_url(request.model_url),
+        judge_url=_masked_url(request.judge_url),
+    )
+
+
+def _masked_url(url: str | None) -> str | None:
+    if not url:
+        return url
+    return masked_arguments([url])[0]

@@ -25,6 +25,7 @@ from nemo_evaluator.config.fields import (
     Size,
     no_items,
 )
+from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.shell import (
@@ -167,17 +168,10 @@ class SlurmCluster(ClusterBase):
         """Pools that do not exist or are too small, shards over several pools, an output folder that is nowhere."""
         yield from _node_pools(data)
         yield from _mounts(data)
-        used_pools: set[Any | None] = set()
-        for _, owner in _pool_users(data):
-            if isinstance(owner.get("node_pool"), str):
-                used_pools.add(owner.get("node_pool"))
-        if get_in(data, "cluster", "shards") and len(used_pools) > 1:
-            message = f"sharding allows one node pool, this config uses {', '.join(sorted(map(str, used_pools)))}"
-            yield WrongReference(("cluster", "shards"), message, "use one pool")
+        yield from _shards_over_pools(data)
         folder = get_in(data, "output", "dir")
-        is_relative = folder is None or (
-            isinstance(folder, str) and not PurePosixPath(folder).is_absolute()
-        )
+        is_text = isinstance(folder, str)
+        is_relative = folder is None or (is_text and not PurePosixPath(folder).is_absolute())
         if get_in(data, "cluster", "hostname") and is_relative:
             message = "must be an absolute path when the cluster is reached over ssh"
             yield WrongReference(("output", "dir"), message, "write a path that begins with /")
@@ -186,9 +180,9 @@ class SlurmCluster(ClusterBase):
         self, services: Mapping[str, Any], benchmarks: Sequence[BenchmarkConfig]
     ) -> list[str]:
         """Steps that cannot end within the walltime."""
-        startup = max(
-            (getattr(service, "startup_timeout", 0.0) for service in services.values()), default=0.0
-        )
+        startup = 0.0
+        for service in services.values():
+            startup = max(startup, getattr(service, "startup_timeout", 0.0))
         walltime = seconds_of(self.walltime) or 0
         warnings: list[str] = []
         for benchmark in benchmarks:
@@ -200,26 +194,32 @@ class SlurmCluster(ClusterBase):
         return warnings
 
 
+def _shards_over_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
+    """Yield the shards of a config that uses more than one node pool."""
+    pools: set[str] = set()
+    for _, owner in _pool_users(data):
+        if isinstance(owner.get("node_pool"), str):
+            pools.add(owner["node_pool"])
+    if get_in(data, "cluster", "shards") and len(pools) > 1:
+        message = f"sharding allows one node pool, this config uses {', '.join(sorted(pools))}"
+        yield WrongReference(("cluster", "shards"), message, "use one pool")
+
+
 def _mounts(data: dict[str, Any]) -> Iterator[WrongReference]:
     """Yield mounts that contain a comma, which separates mounts on srun's command line."""
     owners: list[tuple[Path, Any]] = [(("cluster",), data.get("cluster"))]
-    services = data.get("services")
-    if isinstance(services, dict):
-        owners += [(("services", name), service) for name, service in services.items()]
+    for name, service in as_dict(data.get("services")).items():
+        owners.append((("services", name), service))
     for path, owner in owners:
-        if isinstance(owner, dict):
-            mounts = owner.get("container_mounts")
-        else:
-            mounts = None
-        for number, mount in enumerate(mounts if isinstance(mounts, list) else ()):
+        mounts = as_list(as_dict(owner).get("container_mounts"))
+        for number, mount in enumerate(mounts):
             if not isinstance(mount, str) or mount_problem(mount) is not None:
                 continue
             problem = mount_problem(mount, commas=False)
             if problem is not None:
+                mount_path = (*path, "container_mounts", number)
                 yield WrongReference(
-                    (*path, "container_mounts", number),
-                    problem,
-                    "write one mount in each entry of the list",
+                    mount_path, problem, "write one mount in each entry of the list"
                 )
 
 
@@ -233,20 +233,18 @@ def _node_pools(data: dict[str, Any]) -> Iterator[WrongReference]:
         name = owner.get("node_pool")
         if not isinstance(name, str):
             continue
+        pool_path = (*path, "node_pool")
         if name not in pools:
-            yield WrongReference(
-                (*path, "node_pool"), f"no node pool is called {name!r}", did_you_mean(name, pools)
-            )
+            message = f"no node pool is called {name!r}"
+            yield WrongReference(pool_path, message, did_you_mean(name, pools))
             continue
-        pool = pools[name] if isinstance(pools[name], dict) else {}
-        yield from _fits(path, owner, name, pool=pool)
+        yield from _fits(path, owner, name, pool=as_dict(pools[name]))
         is_service = path[0] == "services" and len(path) == 2
-        if is_service and _count(owner, "num_nodes", "num_nodes_per_instance") > 1:
+        if is_service and _nodes_per_server(owner) > 1:
             if name in multi_node:
                 message = f"{multi_node[name]!r} already spans the nodes of pool {name!r}"
-                yield WrongReference(
-                    (*path, "node_pool"), message, "give each multi-node service a pool of its own"
-                )
+                hint = "give each multi-node service a pool of its own"
+                yield WrongReference(pool_path, message, hint)
             multi_node[name] = str(path[1])
 
 
@@ -254,38 +252,45 @@ def _fits(
     path: Path, owner: dict[str, Any], name: str, pool: dict[str, Any]
 ) -> Iterator[WrongReference]:
     """Yield the problems of a service or sandbox whose nodes or GPUs exceed its pool."""
-    nodes = _count(owner, "num_nodes", "num_nodes_per_instance")
-    servers = _count(owner, "replicas", "num_instances")
+    nodes = _nodes_per_server(owner)
     pool_nodes = _count(pool, "nodes", default=0)
     if pool_nodes and nodes > pool_nodes:
         message = f"{nodes} nodes are asked for, but pool {name!r} has {pool_nodes}"
         yield WrongReference((*path, "num_nodes"), message, f"raise nodes of the pool to {nodes}")
         return
+    sizes = [key for key in _SIZES if owner.get(key)]
     gpus = _gpus(pool.get("gres"), _count(pool, "gpus_per_node", default=0))
+    if not gpus or not sizes:
+        return
+    limit = f"pool {name!r} has {gpus} per node"
     tensor_parallel = _count(owner, _SIZES[0], default=0)
     needed = math.prod(_count(owner, key) for key in _SIZES)
-    if not gpus or not any(owner.get(key) for key in _SIZES):
-        return
-    # Servers on the same node would all use its first GPUs.
-    servers_per_node = 1
-    if pool_nodes:
-        servers_per_node = math.ceil(servers / max(1, pool_nodes // nodes))
-    limit = f"pool {name!r} has {gpus} per node"
-    alternative = "or change the pool"
     if tensor_parallel > gpus:
         message = f"{tensor_parallel} GPUs are asked for, but {limit}"
-        yield WrongReference((*path, _SIZES[0]), message, f"use at most {gpus}, {alternative}")
+        hint = f"use at most {gpus}, or change the pool"
+        yield WrongReference((*path, _SIZES[0]), message, hint)
     elif needed > gpus * nodes:
-        key = next(key for key in reversed(_SIZES) if owner.get(key))
         message = f"a server needs {needed} GPUs (tensor x pipeline x data parallel) on {nodes} node(s), but {limit}"
-        yield WrongReference((*path, key), message, f"raise num_nodes, {alternative}")
-    elif servers_per_node > 1:
+        hint = "raise num_nodes, or change the pool"
+        yield WrongReference((*path, sizes[-1]), message, hint)
+    elif pool_nodes:
+        yield from _shared_nodes(owner, name, pool_nodes)
+
+
+def _shared_nodes(owner: dict[str, Any], pool: str, pool_nodes: int) -> Iterator[WrongReference]:
+    """Yield a pool in which servers would share a node: all of them would use its first GPUs."""
+    nodes = _nodes_per_server(owner)
+    servers = _count(owner, "replicas", "num_instances")
+    servers_at_once = max(1, pool_nodes // nodes)
+    servers_per_node = math.ceil(servers / servers_at_once)
+    if servers_per_node > 1:
         message = f"{servers_per_node} servers would share a node and its GPUs, which is not supported yet"
-        yield WrongReference(
-            ("cluster", "node_pools", name, "nodes"),
-            message,
-            f"raise it to {servers * nodes}, or leave it out",
-        )
+        hint = f"raise it to {servers * nodes}, or leave it out"
+        yield WrongReference(("cluster", "node_pools", pool, "nodes"), message, hint)
+
+
+def _nodes_per_server(owner: dict[str, Any]) -> int:
+    return _count(owner, "num_nodes", "num_nodes_per_instance")
 
 
 def _gpus(gres: object, counted: int | None) -> int | None:

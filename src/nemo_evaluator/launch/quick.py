@@ -59,14 +59,11 @@ def _quick_judge(
         raise UsageError(
             "a judge needs its URL and its model", hint="give --judge-url and --judge-id"
         )
-    if key is None:
-        is_same_server = urlsplit(url)[:2] == urlsplit(model_url)[:2]
-        if os.environ.get(_JUDGE_KEY):
-            key = _JUDGE_KEY
-        elif is_same_server:
-            key = model_key
-        else:
-            key = None
+    if key is None and os.environ.get(_JUDGE_KEY):
+        key = _JUDGE_KEY
+    is_same_server = urlsplit(url)[:2] == urlsplit(model_url)[:2]
+    if key is None and is_same_server:
+        key = model_key
     return QuickEndpoint(url, judge_model, _reference(key))
 
 

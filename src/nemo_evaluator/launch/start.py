@@ -74,16 +74,21 @@ def start_worker(file: Path, *, resume: bool = False) -> int:
 
 def _show_plan(job: Job) -> int:
     """Print the executor's plan and then any problems, or check for problems and then print the plan of the run."""
+    as_json = job.request.as_json
     executor_plan = executor_of(job.run.executor).plan(job)
     if executor_plan is not None:
-        text, data = executor_plan
-        print(dumps(data).decode() if job.request.as_json else text, flush=True)
+        if as_json:
+            print(dumps(executor_plan.data).decode(), flush=True)
+        else:
+            print(executor_plan.text, flush=True)
         _refuse_problems(job)
         return EXIT_OK
     _refuse_problems(job)
     plan = asyncio.run(describe_plan(job.loaded.config, job.folder, shard_of(job.request)))
-    print(plan.as_json() if job.request.as_json else plan.text())
-    return EXIT_FAILED if plan.failed else EXIT_OK
+    print(plan.as_json() if as_json else plan.text())
+    if plan.failed:
+        return EXIT_FAILED
+    return EXIT_OK
 
 
 def _refuse_problems(job: Job) -> None:

@@ -14,7 +14,7 @@ from nemo_evaluator.core.wording import folded
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.base import State, status_of
 from nemo_evaluator.models.batch.ledger import open_batches
-from nemo_evaluator.runs.bundle import newest_bundle
+from nemo_evaluator.runs.bundle import Bundle, newest_bundle
 from nemo_evaluator.runs.find import task_folders
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.unfinished import read_checkpoint
@@ -120,32 +120,36 @@ def _read_part(
     They come in the order of the config, followed by benchmarks that the config no longer has.
     """
     failed = as_dict(checkpoint.get("failed_benchmarks"))
-    sessions = as_dict(checkpoint.get("sessions"))
-    sessions_by_folder = {safe_name(key): as_dict(session) for key, session in sessions.items()}
+    session_of_folder: dict[str, JsonDict] = {}
+    for key, session in as_dict(checkpoint.get("sessions")).items():
+        session_of_folder[safe_name(key)] = as_dict(session)
     begun_folders = {folder.name: folder for folder in task_folders(root) if folder.parent == root}
-    planned_names = {safe_name(key): key for key in planned}
-    for name in dict.fromkeys([*planned_names, *begun_folders]):
+    key_of_folder = {safe_name(key): key for key in planned}
+    for name in dict.fromkeys([*key_of_folder, *begun_folders]):
         if name in begun_folders:
-            yield benchmark_status(
-                begun_folders[name], sessions_by_folder.get(name, {}), running=running
-            )
-        elif planned_names[name] not in failed:
+            session = session_of_folder.get(name, {})
+            yield benchmark_status(begun_folders[name], session, running=running)
+        elif key_of_folder[name] not in failed:
             yield BenchmarkStatus(name, "not started")
 
 
 def describe(status: RunOverview) -> str:
     """Describe the status for people; if the run stopped early, say what to do."""
-    location = f" ({status.where})" if status.where else ""
+    state = str(status.state)
+    if status.where:
+        state += f" ({status.where})"
+    running = "yes" if status.running else "no"
     lines = [
         f"Run:      {status.run_id}",
         f"Executor: {status.executor}",
-        f"Running:  {'yes' if status.running else 'no'}",
-        f"State:    {status.state}{location}",
+        f"Running:  {running}",
+        f"State:    {state}",
         f"Output:   {status.output_dir}",
     ]
     for benchmark in (*status.benchmarks, *_sharded_benchmarks(status.benchmarks)):
         lines.append(f"  {_describe_benchmark(benchmark)}")
-        lines += [f"    {reason}" for reason in benchmark.reasons]
+        for reason in benchmark.reasons:
+            lines.append(f"    {reason}")
     for name, entry in status.failed.items():
         error = one_line(str(as_dict(entry).get("error")))
         lines.append(f"  {name}: INVALID: {error}")
@@ -164,20 +168,40 @@ def _sharded_benchmarks(parts: list[BenchmarkStatus]) -> Iterator[BenchmarkStatu
         if is_shard:
             shards_by_name.setdefault(name, []).append(part)
     for name, shards in shards_by_name.items():
-        totals = [shard.total for shard in shards if shard.total is not None]
-        # Shards that have not started have no estimate yet.
-        times_left = [shard.eta_seconds for shard in shards if shard.eta_seconds is not None]
-        yield BenchmarkStatus(
-            name,
-            f"{len(shards)} shards",
-            sum(totals) if len(totals) == len(shards) else None,
-            scored=sum(shard.scored for shard in shards),
-            failed=sum(shard.failed for shard in shards),
-            mean_reward=_mean_reward(shards),
-            rate=sum(shard.rate or 0.0 for shard in shards) or None,
-            eta_seconds=max(times_left, default=None),
-            cost_usd=sum(shard.cost_usd or 0.0 for shard in shards) or None,
-        )
+        yield _sum_of_shards(name, shards)
+
+
+def _sum_of_shards(name: str, shards: list[BenchmarkStatus]) -> BenchmarkStatus:
+    """Return the progress of a benchmark over all of its shards."""
+    total: int | None = 0
+    scored = 0
+    failed = 0
+    rate = 0.0
+    cost_usd = 0.0
+    # Shards that have not started have no estimate yet.
+    times_left: list[float] = []
+    for shard in shards:
+        scored += shard.scored
+        failed += shard.failed
+        rate += shard.rate or 0.0
+        cost_usd += shard.cost_usd or 0.0
+        if shard.eta_seconds is not None:
+            times_left.append(shard.eta_seconds)
+        if total is not None and shard.total is not None:
+            total += shard.total
+        else:
+            total = None
+    return BenchmarkStatus(
+        name,
+        f"{len(shards)} shards",
+        total,
+        scored=scored,
+        failed=failed,
+        mean_reward=_mean_reward(shards),
+        rate=rate or None,
+        eta_seconds=max(times_left, default=None),
+        cost_usd=cost_usd or None,
+    )
 
 
 def _mean_reward(shards: list[BenchmarkStatus]) -> float | None:
@@ -194,7 +218,7 @@ def _mean_reward(shards: list[BenchmarkStatus]) -> float | None:
 def _failure_lines(folder: Path) -> list[str]:
     """List the count and an example per cause of failure, and where to find all failed rows.
 
-    The causes come from the index, which exists while the run is going on, too.
+    The causes come from the index, which exists during the run, too.
     """
     with BenchmarkFolder(folder).reading() as (columns, reader):
         lines: list[str] = []
@@ -204,6 +228,17 @@ def _failure_lines(folder: Path) -> list[str]:
     task = TaskPaths(folder)
     rows_file = task.results if task.results.is_file() else task.journal
     return [*lines, f"all failed rows: {rows_file} (status: failed)"]
+
+
+def _missing_rows(bundle: Bundle, paths: TaskPaths, done_rows: int) -> list[str]:
+    """Describe rows that the bundle counts and the counts here lack, because the file with them is damaged."""
+    if done_rows >= bundle.n_results:
+        return []
+    damaged_file = paths.journal if paths.journal.is_file() else paths.results
+    return [
+        f"the counts are of {done_rows:,} of {bundle.n_results:,} rows: {damaged_file.name} is damaged; "
+        "`nel check` says where"
+    ]
 
 
 def _describe_benchmark(benchmark: BenchmarkStatus) -> str:
@@ -236,30 +271,23 @@ def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> Bench
     progress = BenchmarkFolder(folder).progress()
     done_rows = progress.scored + progress.failed
     total = as_count(session.get("planned"))
-    started_at = as_number(session.get("at"))
     try:
         bundle = newest_bundle(folder)
-        if bundle:
+        status = "running" if running else "not finished"
+        if bundle is not None:
             status = bundle.status
-        elif running:
-            status = "running"
-        else:
-            status = "not finished"
     except UsageError as error:
         bundle = None
         status = error.message
     is_working = running and bundle is None
     paths = TaskPaths(folder)
-    rate = None
-    if started_at is not None and paths.journal.is_file():
-        last_work = time.time() if is_working else paths.journal.stat().st_mtime
-        new_rows = max(0, done_rows - (as_count(session.get("done")) or 0))
-        if last_work > started_at:
-            rate = new_rows / (last_work - started_at)
+    rate = _rate(paths.journal, session, done_rows, is_working=is_working)
     eta_seconds = None
     if is_working and rate and total is not None:
         eta_seconds = (total - done_rows) / rate
     reasons = list(bundle.reasons) if bundle is not None else []
+    if bundle is not None and not running:
+        reasons += _missing_rows(bundle, paths, done_rows)
     if progress.failed:
         reasons += _failure_lines(folder)
     reasons += open_batches(paths.batches)
@@ -275,3 +303,23 @@ def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> Bench
         cost_usd=progress.cost_usd,
         reasons=tuple(reasons),
     )
+
+
+def _rate(journal: Path, session: JsonDict, done_rows: int, *, is_working: bool) -> float | None:
+    """Return the steps per second since the last start; None when unknown.
+
+    Args:
+        journal: The journal of the benchmark, to which each step is written.
+        session: What the checkpoint notes about the last start.
+        done_rows: Number of finished steps.
+        is_working: Whether the benchmark is running now.
+    """
+    started_at = as_number(session.get("at"))
+    if started_at is None or not journal.is_file():
+        return None
+    last_work = time.time() if is_working else journal.stat().st_mtime
+    if last_work <= started_at:
+        return None
+    rows_before = as_count(session.get("done")) or 0
+    new_rows = max(0, done_rows - rows_before)
+    return new_rows / (last_work - started_at)

@@ -141,18 +141,7 @@ def _run_job(job: Job) -> int:
         interval=config.output.progress_interval,
         append=request.resume or request.background,
     )
-    options = SuiteOptions(
-        output_dir=folder,
-        run_id=job.run.run_id,
-        resume=request.resume,
-        fresh=request.fresh,
-        detach_batch=request.detach_batch,
-        shard=shard_of(request),
-        untouched=untouched_files,
-        pool=executor_of(job.run.executor).pool(job),
-        progress=partial(console.progress, together=config.suite.parallel_benchmarks > 1),
-        say=console.say,
-    )
+    options = _suite_options(job, console, untouched_files)
     # Objects created so far live for the whole run, so the collector may skip them.
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -165,6 +154,30 @@ def _run_job(job: Job) -> int:
         pid_file.unlink(missing_ok=True)
         console.close()
     return result.exit_code
+
+
+def _suite_options(job: Job, console: Console, untouched_files: frozenset[Path]) -> SuiteOptions:
+    """Build the options of the suite from the request.
+
+    Args:
+        job: The job.
+        console: Prints progress and messages.
+        untouched_files: Files of an earlier run that nobody has changed.
+    """
+    request = job.request
+    runs_together = job.loaded.config.suite.parallel_benchmarks > 1
+    return SuiteOptions(
+        output_dir=job.folder,
+        run_id=job.run.run_id,
+        resume=request.resume,
+        fresh=request.fresh,
+        detach_batch=request.detach_batch,
+        shard=shard_of(request),
+        untouched=untouched_files,
+        pool=executor_of(job.run.executor).pool(job),
+        progress=partial(console.progress, together=runs_together),
+        say=console.say,
+    )
 
 
 def _log_to_stderr() -> None:

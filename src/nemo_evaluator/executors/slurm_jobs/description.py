@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from nemo_evaluator.config import BenchmarkConfig
+from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError
+from nemo_evaluator.core.secret_values import public_url
 from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
-from nemo_evaluator.executors.base import Job
+from nemo_evaluator.executors.base import Job, PlanDescription
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.host import filled
 from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, JobPlan, pool_of
@@ -26,12 +27,8 @@ _SIZES: Final = {
 }
 
 
-def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
-    """Describe a plan.
-
-    Returns:
-        A text of at most 80 columns, apart from long words, and the complete data.
-    """
+def describe(job: Job, plan: JobPlan) -> PlanDescription:
+    """Describe a plan; the text has at most 80 columns, apart from long words."""
     config = job.loaded.config
     assert isinstance(config.cluster, SlurmCluster)
     commands: dict[str, list[list[str]]] = {}
@@ -40,17 +37,25 @@ def describe(job: Job, plan: JobPlan) -> tuple[str, JsonDict]:
             commands[name] = _commands(name, service, plan)
     benchmarks = [_benchmark_facts(bench) for bench in config.benchmarks]
     text = _text(job, plan, commands, benchmarks=benchmarks)
-    # First the services that the run starts, then those that already exist.
+    data = asdict(plan)
+    data["root"] = str(plan.root)
+    data["services"] = _service_facts(config, commands)
+    data["benchmarks"] = benchmarks
+    data["worker"] = plan.worker
+    return PlanDescription(text, data)
+
+
+def _service_facts(
+    config: EvalConfig, commands: dict[str, list[list[str]]]
+) -> dict[str, list[str]]:
+    """Return the commands of the services that the run starts, then the URLs of those that already exist."""
     services: dict[str, list[str]] = {}
     for name, argvs in commands.items():
         services[name] = [shlex.join(argv) for argv in argvs]
     for name, service in config.services.items():
         if name not in services:
-            services[name] = [str(getattr(service, "url", ""))]
-    data = asdict(plan)
-    data |= {"root": str(plan.root), "services": services, "benchmarks": benchmarks}
-    data["worker"] = plan.worker
-    return text, data
+            services[name] = [_address(service)]
+    return services
 
 
 def _benchmark_facts(bench: BenchmarkConfig) -> JsonDict:
@@ -79,40 +84,57 @@ def _text(
         many=counted,
     )
     lines = [folded(summary.removesuffix("\n"), _WIDTH)]
-    array = [f"--array=0-{plan.shards - 1}"] if plan.shards else []
-    lines += _shell(["sbatch", *array, str(plan.root / SCRIPT)])
+    submission = ["sbatch"]
+    if plan.shards:
+        submission.append(f"--array=0-{plan.shards - 1}")
+    submission.append(str(plan.root / SCRIPT))
+    lines += _shell(submission)
     lines += _shell([*plan.container, *plan.worker])
     for argvs in commands.values():
         lines += _shell(argvs[0])
     return "\n".join(lines)
 
 
+def _address(service: Any) -> str:
+    """Return the URL of a service that already exists, without its secrets."""
+    return scrub(public_url(str(getattr(service, "url", ""))))
+
+
 def _service(service: Any, plan: JobPlan) -> str:
     """Describe a service: its type and model, its servers, its image and its dependencies."""
     if not is_managed(service):
-        return f"{service.type} at {service.url}"
-    roles: list[tuple[str, Any]] = []
+        return f"{service.type} at {_address(service)}"
+    details = [f"{service.type} {getattr(service, 'model', '')}".strip()]
+    details += _roles(service) or [_servers(service)]
+    image = getattr(service, "image", None)
+    if image:
+        if plan.step.container == "none":
+            details.append("no image: cluster.container is none")
+        else:
+            details.append(f"image {image}")
+    if service.depends_on:
+        details.append(f"after {', '.join(service.depends_on)}")
+    return ", ".join(details)
+
+
+def _roles(service: Any) -> list[str]:
+    """Describe the servers of each role, for a service that has roles."""
+    roles: list[str] = []
     for role in ("prefill", "decode"):
         part = getattr(service, role, None)
         if part is not None:
-            roles.append((role, part))
-    details = [f"{role} {_servers(part)}" for role, part in roles] or [_servers(service)]
-    image = getattr(service, "image", None)
-    if image:
-        uses_image = plan.step.container != "none"
-        details.append(f"image {image}" if uses_image else "no image: cluster.container is none")
-    if service.depends_on:
-        details.append(f"after {', '.join(service.depends_on)}")
-    kind = f"{service.type} {getattr(service, 'model', '')}".strip()
-    return ", ".join([kind, *details])
+            roles.append(f"{role} {_servers(part)}")
+    return roles
 
 
 def _servers(part: Any) -> str:
     """Describe how many servers or workers there are, their size and their node pool."""
+    workers = getattr(part, "num_workers", None)
+    if workers:
+        servers = counted(workers, "worker")
+    else:
+        servers = counted(replicas_of(part), "server")
     nodes = getattr(part, "num_nodes", 1)
-    pool = pool_of(part)
-    count = getattr(part, "num_workers", None)
-    servers = counted(count, "worker") if count else counted(replicas_of(part), "server")
     if nodes > 1:
         servers += f" x {nodes} nodes"
     details = [servers]
@@ -120,6 +142,7 @@ def _servers(part: Any) -> str:
         size = getattr(part, key, None)
         if size:
             details.append(f"{abbreviation} {size}")
+    pool = pool_of(part)
     if pool:
         details.append(f"pool {pool}")
     return ", ".join(details)
@@ -137,22 +160,32 @@ def _commands(name: str, service: Any, plan: JobPlan) -> list[list[str]]:
     groups = {pool.name: pool.group for pool in plan.pools}
     commands = []
     for launch in launches:
-        pool = launch.pools[0][0] if launch.pools else plan.pools[0].name
+        pool = plan.pools[0].name
+        if launch.pools:
+            pool = launch.pools[0][0]
         argv = srun_argv(launch, replace(plan.step, het_group=groups.get(pool)))
         commands.append([scrub(argument) for argument in argv])
     return commands
 
 
 def _shell(argv: Sequence[str]) -> Iterator[str]:
-    """Wrap a command over several lines, as a shell would read it; of a multi-line argument, show the last line."""
+    """Wrap a command over several lines, as a shell would read it."""
     line = " "
     for argument in argv:
-        *earlier_lines, last_line = argument.split("\n")
-        quoted_argument = shlex.quote(f"...; {last_line}" if earlier_lines else argument)
-        if len(quoted_argument) > _WIDTH - 8 and " " in quoted_argument:
-            quoted_argument = "'...'"
-        if len(line) + len(quoted_argument) > _WIDTH - 3 and line.strip():
+        shown_argument = _shown_argument(argument)
+        if len(line) + len(shown_argument) > _WIDTH - 3 and line.strip():
             yield f"{line} \\"
             line = "     "
-        line += f" {quoted_argument}"
+        line += f" {shown_argument}"
     yield line
+
+
+def _shown_argument(argument: str) -> str:
+    """Quote an argument; of several lines show the last one, and of a long text nothing."""
+    _, line_break, last_line = argument.rpartition("\n")
+    if line_break:
+        argument = f"...; {last_line}"
+    quoted_argument = shlex.quote(argument)
+    if len(quoted_argument) > _WIDTH - 8 and " " in quoted_argument:
+        return "'...'"
+    return quoted_argument

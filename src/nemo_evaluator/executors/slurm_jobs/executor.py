@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final, cast
 
@@ -11,20 +11,20 @@ from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_INTERRUPTED, NelError, 
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.shell import joined, quoted
 from nemo_evaluator.core.terminal import harmless
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import (
     EXIT_STATES,
     Executor,
     Job,
     Life,
+    PlanDescription,
     State,
     ended,
     not_running,
 )
 from nemo_evaluator.executors.slurm import SlurmCluster
 from nemo_evaluator.executors.slurm_jobs.description import describe
-from nemo_evaluator.executors.slurm_jobs.host import Host, JobState, look, script
-from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, plan_job
+from nemo_evaluator.executors.slurm_jobs.host import Host, JobState, QueuedJob, look, script
+from nemo_evaluator.executors.slurm_jobs.plan import SECRETS, JobPlan, plan_job
 from nemo_evaluator.executors.slurm_jobs.submission import SlurmHandle, files_of, submit
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.run_registry import (
@@ -52,7 +52,9 @@ class LogReader:
     def __init__(self, host: Host, folder: str, shards: int) -> None:
         self._host = host
         self._folder = folder
-        self._names = [*(f"shard_{number}/{LOG}" for number in range(shards)), LOG]
+        self._names = [f"shard_{number}/{LOG}" for number in range(shards)]
+        self._names.append(LOG)
+        # The bytes that were read of each file, and its unfinished last line.
         self._read: dict[str, int] = {}
         self._partial: dict[str, str] = {}
 
@@ -68,15 +70,9 @@ class LogReader:
             tail: Yield only this many lines of each file.
             last: Also yield an unfinished last line, which otherwise waits for its end.
         """
-        job_logs = [size for name, size in self._read.items() if name not in self._names]
-        arguments = [
-            self._folder,
-            "" if tail is None else str(tail),
-            str(max(job_logs, default=0) + 1),
-        ]
-        for name in self._names:
-            arguments += [name, str(self._read.get(name, 0) + 1)]
-        fields = self._host.run(script("read_log.sh", *arguments)).split("\0")[1:]
+        command = script("read_log.sh", *self._arguments(tail))
+        # For each file: its name, its size and the new text.
+        fields = self._host.run(command).split("\0")[1:]
         for name, size, new_text in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
             self._read[name] = int(size)
             prefix = ""
@@ -89,6 +85,18 @@ class LogReader:
                 else:
                     self._partial[name] = line
 
+    def _arguments(self, tail: int | None) -> list[str]:
+        """Return the arguments of the reading script, among them the first new byte of each file."""
+        read_of_job_logs = 0
+        for name, size in self._read.items():
+            if name not in self._names:
+                read_of_job_logs = max(read_of_job_logs, size)
+        tail_argument = "" if tail is None else str(tail)
+        arguments = [self._folder, tail_argument, str(read_of_job_logs + 1)]
+        for name in self._names:
+            arguments += [name, str(self._read.get(name, 0) + 1)]
+        return arguments
+
 
 class Slurm(Executor):
     """Runs as jobs of a SLURM cluster."""
@@ -97,23 +105,10 @@ class Slurm(Executor):
         """Submit the jobs, and follow the log until the run ends unless ``--background`` or ``--submit`` is given."""
         plan = plan_job(job)
         earlier = self._earlier(job)
+        handle = _new_handle(job, plan, earlier)
         shards = None
         if earlier and job.request.resume and plan.shards:
             shards = self._shards_left(job, earlier, plan.shards)
-        # Jobs of other shards may still be running, so they remain part of the run.
-        earlier_handle = None
-        if earlier is not None and job.request.only_shard is not None:
-            earlier_handle = earlier.handle(SlurmHandle)
-        cluster = cast(SlurmCluster, job.loaded.config.cluster)
-        handle = SlurmHandle(
-            job_id="",
-            job_ids=earlier_handle.job_ids if earlier_handle is not None else [],
-            hostname=cluster.hostname,
-            username=cluster.username,
-            remote_dir=str(plan.root),
-            is_sharded=bool(plan.shards),
-            num_shards=plan.shards,
-        )
         # Saved before submission, so that `nel eval status` finds the jobs even if this process is killed.
         run = job.run.noting(handle)
         files = files_of(replace(job, run=run), plan)
@@ -133,8 +128,8 @@ class Slurm(Executor):
             return 0
         return self._follow(run, quiet=job.request.as_json)
 
-    def plan(self, job: Job) -> tuple[str, JsonDict]:
-        """Describe the jobs, as text and as data, without writing or submitting anything."""
+    def plan(self, job: Job) -> PlanDescription:
+        """Describe the jobs without writing or submitting anything."""
         return describe(job, plan_job(job))
 
     def life(self, run: RunMeta) -> Life | None:
@@ -160,32 +155,36 @@ class Slurm(Executor):
             UsageError: If no job is waiting or running.
         """
         handle = refreshed(run).handle(SlurmHandle)
-        if handle is not None:
-            job_state = self._look(handle)
-        else:
-            job_state = JobState()
-        if handle is None or not job_state.alive:
+        if handle is None:
+            raise not_running(run)
+        job_state = self._look(handle)
+        if not job_state.alive:
             raise not_running(run)
         folder = quoted(handle.remote_dir)
-        running_ids = joined([job.job_id for job in job_state.going])
-        waiting_ids = joined([job.job_id for job in job_state.waiting])
         # A job that starts just now finds the stop file, or is found by the next query.
         commands = [f"mkdir -p {folder} && touch {folder}/.nel_stop"]
-        commands += [f"scancel {waiting_ids}"] if waiting_ids else []
-        commands += [f"scancel --batch --signal=USR1 {running_ids}"] if running_ids else []
+        if job_state.waiting:
+            commands.append(f"scancel {_ids(job_state.waiting)}")
+        if job_state.going:
+            commands.append(f"scancel --batch --signal=USR1 {_ids(job_state.going)}")
         handle.host.run("\n".join(commands))
-        deadline = time.monotonic() + _GRACE
-        while (job_state := self._look(handle)).alive:
-            alive_ids = joined([job.job_id for job in job_state.alive])
-            if time.monotonic() > deadline or not job_state.going:
-                handle.host.run(f"scancel {alive_ids}")
-            time.sleep(_pause(handle))
-        # A shard that never started has recorded no exit code.
+        self._wait_stopped(handle)
+        note = ":"
         if handle.only_shard is not None:
+            # A shard that never started has recorded no exit code.
             note = f"[ -e .nel_exit ] || echo {EXIT_INTERRUPTED} >.nel_exit"
-        else:
-            note = ":"
         handle.host.run(f"cd {folder}; rm -f {SECRETS}; {note}")
+
+    def _wait_stopped(self, handle: SlurmHandle) -> None:
+        """Wait until no job is left; cancel those that do not close in time."""
+        deadline = time.monotonic() + _GRACE
+        while True:
+            job_state = self._look(handle)
+            if not job_state.alive:
+                return
+            if time.monotonic() > deadline or not job_state.going:
+                handle.host.run(f"scancel {_ids(job_state.alive)}")
+            time.sleep(_pause(handle))
 
     def shard(self, run: RunMeta, index: int) -> RunMeta:
         """Return one shard as a run: its folder, its job in the array, and the follow-up jobs."""
@@ -205,7 +204,7 @@ class Slurm(Executor):
         Args:
             run: The run.
             tail: How many of the existing lines to start with; None for all.
-            follow: Go on until the run ends.
+            follow: Continue until the run ends.
 
         Raises:
             UsageError: If nothing has been logged yet.
@@ -265,9 +264,8 @@ class Slurm(Executor):
         job_state = look(handle.host, handle.remote_dir, handle.job_ids, shards=handle.num_shards)
         if handle.only_shard is not None:
             # The first job of a shard may have the id of the whole array.
-            job_state.jobs = [
-                job for job in job_state.jobs if job.index in ("", str(handle.only_shard))
-            ]
+            indexes = ("", str(handle.only_shard))
+            job_state.jobs = [job for job in job_state.jobs if job.index in indexes]
         return job_state
 
     def _earlier(self, job: Job) -> RunMeta | None:
@@ -276,12 +274,13 @@ class Slurm(Executor):
         Raises:
             UsageError: If it is waiting or running: a waiting job holds no lock yet.
         """
-        listed_runs = (run for run in list_runs() if run.output_dir == job.run.output_dir)
-        earlier = load_run(job.folder) or next(listed_runs, None)
+        earlier = load_run(job.folder) or _listed_run(job.run.output_dir)
         if earlier is None or earlier.executor != job.run.executor:
             return None
-        only_shard = job.request.only_shard
-        life = self.life(earlier if only_shard is None else self.shard(earlier, only_shard))
+        run = earlier
+        if job.request.only_shard is not None:
+            run = self.shard(earlier, job.request.only_shard)
+        life = self.life(run)
         if life is not None:
             hint = f"wait for it, or stop it first: nel eval stop {earlier.run_id}"
             raise UsageError(
@@ -293,77 +292,116 @@ class Slurm(Executor):
         """Return the shards without a result, or the requested one; the last shard if only the merge is missing."""
         if job.request.only_shard is not None:
             return [job.request.only_shard]
+        exits: dict[str, int] = {}
         handle = earlier.handle(SlurmHandle)
         if handle is not None:
             exits = self._look(handle).exits
-        else:
-            exits = {}
-        unfinished = [
-            number for number in range(total) if exits.get(f"shard_{number}") not in _RESULTS
-        ]
+        unfinished: list[int] = []
+        for number in range(total):
+            if exits.get(f"shard_{number}") not in _RESULTS:
+                unfinished.append(number)
         return unfinished or [total - 1]
+
+
+def _new_handle(job: Job, plan: JobPlan, earlier: RunMeta | None) -> SlurmHandle:
+    """Return the facts about a run before its submission."""
+    cluster = cast(SlurmCluster, job.loaded.config.cluster)
+    job_ids: list[str] = []
+    if earlier is not None and job.request.only_shard is not None:
+        # Jobs of other shards may still be running, so they remain part of the run.
+        earlier_handle = earlier.handle(SlurmHandle)
+        if earlier_handle is not None:
+            job_ids = earlier_handle.job_ids
+    return SlurmHandle(
+        job_id="",
+        job_ids=job_ids,
+        hostname=cluster.hostname,
+        username=cluster.username,
+        remote_dir=str(plan.root),
+        is_sharded=bool(plan.shards),
+        num_shards=plan.shards,
+    )
+
+
+def _listed_run(output_dir: str) -> RunMeta | None:
+    """Return the first run of the list that has this folder, or None."""
+    for run in list_runs():
+        if run.output_dir == output_dir:
+            return run
+    return None
+
+
+def _ids(jobs: Sequence[QueuedJob]) -> str:
+    return joined([job.job_id for job in jobs])
 
 
 def _pause(handle: SlurmHandle) -> float:
     return _LOOK_REMOTE if handle.hostname else _LOOK
 
 
-def _alive(seen: JobState, handle: SlurmHandle) -> Life | None:
+def _alive(job_state: JobState, handle: SlurmHandle) -> Life | None:
     """Return the state of the running or else the waiting jobs; None if there are none.
 
     If the scheduler does not answer, a run that has not recorded its end is "unknown".
     """
-    if seen.going:
-        job_texts = [f"job {job.job_id} on {job.nodes or '?'}, {job.elapsed}" for job in seen.going]
-        # Results on a remote host cannot be counted, so the last progress line is shown.
-        job_texts += seen.last[-1:] if handle.hostname else []
-        return _life("running" if seen.locked else "starting", seen, job_texts)
-    if seen.waiting:
-        return _life(
-            "pending",
-            seen,
-            [f"job {job.job_id} pending: {job.reason or '?'}" for job in seen.waiting],
-        )
-    if seen.silent and not seen.settled:
+    if job_state.going:
+        texts = []
+        for job in job_state.going:
+            texts.append(f"job {job.job_id} on {job.nodes or '?'}, {job.elapsed}")
+        if handle.hostname:
+            # Results on a remote host cannot be counted, so the last progress line is shown.
+            texts += job_state.last[-1:]
+        return _life("running" if job_state.locked else "starting", job_state, texts)
+    if job_state.waiting:
+        texts = []
+        for job in job_state.waiting:
+            texts.append(f"job {job.job_id} pending: {job.reason or '?'}")
+        return _life("pending", job_state, texts)
+    if job_state.silent and not job_state.settled:
         return Life("unknown", "the scheduler does not answer", {})
     return None
 
 
-def _life(state: State, seen: JobState, shown: list[str]) -> Life:
+def _life(state: State, job_state: JobState, job_texts: list[str]) -> Life:
     """Build a Life from up to three job descriptions, with the number of finished shards."""
-    jobs = [asdict(job) for job in seen.alive]
-    if seen.shards:
-        progress = [f"{len(seen.exits)} of {seen.shards} shards done"]
-    else:
-        progress = []
-    if len(shown) > 3:
-        omitted = [f"... {len(shown) - 3} more"]
-    else:
-        omitted = []
-    return Life(state, "; ".join([*shown[:3], *omitted, *progress]), {"jobs": jobs})
+    texts = job_texts[:3]
+    if len(job_texts) > 3:
+        texts.append(f"... {len(job_texts) - 3} more")
+    if job_state.shards:
+        texts.append(f"{len(job_state.exits)} of {job_state.shards} shards done")
+    jobs = [asdict(job) for job in job_state.alive]
+    return Life(state, "; ".join(texts), {"jobs": jobs})
 
 
-def _over(seen: JobState, noted: Life) -> Life:
+def _over(job_state: JobState, recorded: Life) -> Life:
     """Return how a run ended: by its own record, else by those of its shards, else by the scheduler."""
-    if "exit_code" in noted.facts:
-        return noted
-    if seen.shards:
-        code = seen.merged
-    else:
-        code = seen.exits.get("")
+    if "exit_code" in recorded.facts:
+        return recorded
+    code = job_state.merged if job_state.shards else job_state.exits.get("")
     if code is not None:
-        # Codes over 128 mean that a signal ended the process.
-        state = EXIT_STATES.get(code) or ("killed" if code > 128 else "failed")
-        return Life(state, facts={"exit_code": code})
-    if seen.stopped:
+        return Life(_state_of(code), facts={"exit_code": code})
+    if job_state.stopped:
         return Life("stopped", facts={"exit_code": EXIT_INTERRUPTED})
-    if seen.shards and seen.exits:
-        failed_exits = {name: code for name, code in seen.exits.items() if code not in _RESULTS}
-        message = "; ".join(f"{name} exited with {code}" for name, code in failed_exits.items())
-        code = max(failed_exits.values(), default=EXIT_FAILED)
-        return Life(
-            "failed", message or "not merged yet", {"exit_code": code, "shards": seen.exits}
-        )
-    last_job = seen.jobs[-1] if seen.jobs else None
-    last_job_state = f"job {last_job.job_id}: {last_job.state}" if last_job is not None else ""
-    return Life(noted.state, last_job_state, noted.facts)
+    if job_state.shards and job_state.exits:
+        return _over_by_shards(job_state.exits)
+    last_job_state = ""
+    if job_state.jobs:
+        last_job = job_state.jobs[-1]
+        last_job_state = f"job {last_job.job_id}: {last_job.state}"
+    return Life(recorded.state, last_job_state, recorded.facts)
+
+
+def _state_of(code: int) -> State:
+    """Return the state of a run by its exit code; codes over 128 mean that a signal ended the process."""
+    if code in EXIT_STATES:
+        return EXIT_STATES[code]
+    return "killed" if code > 128 else "failed"
+
+
+def _over_by_shards(exits: dict[str, int]) -> Life:
+    """Return the end of a run whose shards have ended and were not merged."""
+    failed_exits = {name: code for name, code in exits.items() if code not in _RESULTS}
+    messages = [f"{name} exited with {code}" for name, code in failed_exits.items()]
+    worst_code = max(failed_exits.values(), default=EXIT_FAILED)
+    facts = {"exit_code": worst_code, "shards": exits}
+    return Life("failed", "; ".join(messages) or "not merged yet", facts)

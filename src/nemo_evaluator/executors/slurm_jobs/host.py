@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -51,34 +51,50 @@ def script(name: str, *words: str) -> str:
     return f"set -- {joined(words)}\n{text_of(name)}"
 
 
-def filled(name: str, **given: object) -> str:
+def filled(name: str, **values: object) -> str:
     """Render a template of this package. Jinja is imported on use, since only submissions and plans need it.
 
     Filters: ``sh`` quotes a value for a shell, ``line`` does the same for a value that must be one line, ``bare`` only
     refuses a second line, ``words`` formats the elements of an array, ``flag`` and ``env_name`` check names.
 
+    Args:
+        name: The file name of the template.
+        **values: The values for its variables.
+
     Raises:
         UsageError: If a filter refuses a value.
     """
-    rules = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = load_object("jinja2:Environment")(
-        undefined=load_object("jinja2:StrictUndefined"), **rules
+        undefined=load_object("jinja2:StrictUndefined"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters |= {
         "sh": quoted,
-        "line": lambda value: shlex.quote(one_line(value)),
+        "line": _quoted_line,
         "bare": one_line,
-        "words": lambda words: " ".join(map(_element, words)),
+        "words": _array_elements,
         "flag": flag_name,
         "env_name": env_name,
     }
-    return str(environment.from_string(text_of(name)).render(**given))
+    return str(environment.from_string(text_of(name)).render(**values))
 
 
-def _element(word: str) -> str:
+def _quoted_line(value: str) -> str:
+    return shlex.quote(one_line(value))
+
+
+def _array_elements(values: Iterable[str]) -> str:
+    return " ".join(map(_element, values))
+
+
+def _element(value: str) -> str:
+    text = quoted(value)
     # Shell linters report an unquoted comma in an array as a mistake.
-    text = quoted(word)
-    return f"'{word}'" if "," in word and text == word else text
+    if "," in value and text == value:
+        return f"'{value}'"
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,15 +164,13 @@ class Host:
         """Write files to a folder and run a script there, in one round trip."""
         target = quoted(folder)
         unpack = f"set -e; mkdir -p -- {target}/logs; cd -- {target}; tar -xpf -\n"
-        # Without secrets: sbatch passes the environment to the controller, which stores it on disk.
-        public_variables = {
-            name: value for name, value in os.environ.items() if not looks_secret(name)
-        }
-        return self.run(
-            unpack + script,
-            stdin=_archive(uploads),
-            variables=None if self.hostname else public_variables,
-        )
+        variables: dict[str, str] | None = None
+        if not self.hostname:
+            # Without secrets: sbatch passes the environment to the controller, which stores it on disk.
+            variables = {
+                name: value for name, value in os.environ.items() if not looks_secret(name)
+            }
+        return self.run(unpack + script, stdin=_archive(uploads), variables=variables)
 
     def _argv(self, script: str) -> list[str]:
         """Return the command that runs a script: bash itself, or ssh with a shared connection."""
@@ -164,25 +178,14 @@ class Host:
             return ["bash", "-c", script]
         socket_folder = Path.home() / ".ssh" / "nel"
         socket_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        options = {
-            "ControlMaster": "auto",
-            "ControlPath": f"{socket_folder}/%C",
-            "ControlPersist": str(_PERSIST),
-        }
-        flags: list[str] = []
-        for name, value in options.items():
-            for argument in ("-o", f"{name}={value}"):
-                flags.append(argument)
+        argv = ["ssh"]
+        argv += ["-o", "ControlMaster=auto"]
+        argv += ["-o", f"ControlPath={socket_folder}/%C"]
+        argv += ["-o", f"ControlPersist={_PERSIST}"]
+        argv += ["-o", "ConnectTimeout=20"]
         # Works with any login shell, because the script is one quoted argument.
-        return [
-            "ssh",
-            *flags,
-            "-o",
-            "ConnectTimeout=20",
-            "--",
-            self._target,
-            f"exec bash -c {shlex.quote(script)}",
-        ]
+        argv += ["--", self._target, f"exec bash -c {shlex.quote(script)}"]
+        return argv
 
     @property
     def _target(self) -> str:
@@ -237,12 +240,9 @@ class JobState:
     exits: dict[str, int] = field(default_factory=dict)
     merged: int | None = None
     stopped: bool = False
-    # Whether a worker holds the run folder.
     locked: bool = False
-    # Whether the scheduler failed to answer.
     silent: bool = False
     last: list[str] = field(default_factory=list)
-    # The number of shards; 0 for an unsharded run.
     shards: int = 0
 
     @property
@@ -253,12 +253,14 @@ class JobState:
     @property
     def waiting(self) -> list[QueuedJob]:
         """Jobs that will still run. Jobs that depend on a failure do not count once the run has settled."""
-        dependency_reasons = (_NEVER, "Dependency") if self.settled else (_NEVER,)
-        return [
-            job
-            for job in self.jobs
-            if job.state in _WAITING and job.reason not in dependency_reasons
-        ]
+        never_start = [_NEVER]
+        if self.settled:
+            never_start.append("Dependency")
+        waiting_jobs: list[QueuedJob] = []
+        for job in self.jobs:
+            if job.state in _WAITING and job.reason not in never_start:
+                waiting_jobs.append(job)
+        return waiting_jobs
 
     @property
     def settled(self) -> bool:
@@ -288,30 +290,38 @@ def look(host: Host, folder: str, job_ids: Sequence[str], shards: int = 0) -> Jo
         key, _, value = line.partition("|")
         fields = value.split("|")
         if key == "job" and len(fields) >= 7:
-            array, index, job_id, state, reason, nodes, elapsed = fields[:7]
-            if not index.isdecimal():
-                index = ""
-            job_id = f"{array}_{index}" if index else job_id
-            if _JOB_ID.fullmatch(job_id) is None:
-                raise TransportError(
-                    f"{host}: the scheduler names a job {job_id!r}, which is not a number"
-                )
-            job_state.jobs.append(
-                QueuedJob(job_id, state, index, reason=reason, nodes=nodes, elapsed=elapsed)
-            )
+            job_state.jobs.append(_queued_job(host, fields))
         elif key == "exit":
-            job_state.exits[fields[0].removesuffix(".nel_exit").strip("/")] = (
-                int(fields[-1]) if fields[-1].isdecimal() else 1
-            )
+            shard_folder = fields[0].removesuffix(".nel_exit").strip("/")
+            code = fields[-1]
+            job_state.exits[shard_folder] = int(code) if code.isdecimal() else 1
         elif key == "merged" and value.isdecimal():
             job_state.merged = int(value)
         elif key == "last":
             job_state.last.append(value)
-        elif key in ("stop", "lock", "silent"):
-            job_state.stopped |= key == "stop"
-            job_state.locked |= key == "lock"
-            job_state.silent |= key == "silent"
+        elif key == "stop":
+            job_state.stopped = True
+        elif key == "lock":
+            job_state.locked = True
+        elif key == "silent":
+            job_state.silent = True
     return job_state
+
+
+def _queued_job(host: Host, fields: Sequence[str]) -> QueuedJob:
+    """Return one job of the scheduler's list.
+
+    Raises:
+        TransportError: If its id is not one of SLURM's: the id is passed to commands later.
+    """
+    array, index, job_id, state, reason, nodes, elapsed = fields[:7]
+    if index.isdecimal():
+        job_id = f"{array}_{index}"
+    else:
+        index = ""
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise TransportError(f"{host}: the scheduler names a job {job_id!r}, which is not a number")
+    return QueuedJob(job_id, state, index, reason=reason, nodes=nodes, elapsed=elapsed)
 
 
 def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool = False) -> str:

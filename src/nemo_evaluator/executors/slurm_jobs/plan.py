@@ -81,16 +81,13 @@ def plan_job(job: Job) -> JobPlan:
     cluster = config.cluster
     assert isinstance(cluster, SlurmCluster)
     root = PurePosixPath(config.output.dir if cluster.hostname else job.folder)
-    names = [safe_name(bench.key) for bench in config.benchmarks]
-    short_name = names[0] if len(names) == 1 else "multi"
     step = JobStep(cluster.container, tuple(cluster.container_mounts), cluster.mount_home)
-    elsewhere = cluster.eval_image or cluster.conda_env or cluster.hostname
     directives: list[Directive] = []
     if cluster.sbatch_comment:
         directives.append(("comment", cluster.sbatch_comment))
     directives += _flags(cluster.sbatch_extra_flags)
     return JobPlan(
-        name=f"nel-eval-{short_name}",
+        name=f"nel-eval-{_short_name(config)}",
         run_id=job.run.run_id,
         root=root,
         pools=tuple(_pools(config, cluster)),
@@ -99,14 +96,27 @@ def plan_job(job: Job) -> JobPlan:
         auto_resume=cluster.auto_resume,
         max_retries=cluster.max_retries,
         max_walltime=seconds_of(cluster.max_walltime or "") or 0,
-        # The installation in the image, the conda environment or on the login node; otherwise this one.
-        nel=("nel",) if elsewhere else (sys.executable, "-m", "nemo_evaluator.cli.main"),
+        nel=_nel_command(cluster),
         step=step,
         container=tuple(_container(cluster, step, root)),
         container_env=tuple(cluster.container_env),
         conda_env=cluster.conda_env,
         shards=cluster.shards or 0,
     )
+
+
+def _short_name(config: EvalConfig) -> str:
+    """Return the name of the only benchmark, or ``multi``."""
+    if len(config.benchmarks) == 1:
+        return safe_name(config.benchmarks[0].key)
+    return "multi"
+
+
+def _nel_command(cluster: SlurmCluster) -> tuple[str, ...]:
+    """Return how the job runs nel: as installed in the image, the environment or on the login node, else as here."""
+    if cluster.eval_image or cluster.conda_env or cluster.hostname:
+        return ("nel",)
+    return (sys.executable, "-m", "nemo_evaluator.cli.main")
 
 
 def pool_of(owner: Any) -> str | None:
@@ -121,29 +131,31 @@ def _container(cluster: SlurmCluster, step: JobStep, root: PurePosixPath) -> lis
     """Return the srun command that runs the evaluator's image; empty if it runs as a plain process."""
     if not cluster.eval_image or step.container == "none":
         return []
-    launch = Launch(
-        [], 1, image=cluster.eval_image, env=dict.fromkeys(cluster.container_env, ""), gpus=0
-    )
+    # srun passes the values of these variables on.
+    env = dict.fromkeys(cluster.container_env, "")
+    launch = Launch([], 1, image=cluster.eval_image, env=env, gpus=0)
     run_folder = mount(f"{root}:{root}", commas=False)
     return srun_argv(launch, replace(step, mounts=[*step.mounts, run_folder]))
 
 
 def _pools(config: EvalConfig, cluster: SlurmCluster) -> Iterator[JobNodes]:
     """Yield the node pools in use, in the order of the config; the first pool if none is named."""
-    sandboxes = [*config.sandboxes.values()]
-    sandboxes += [bench.sandbox for bench in config.benchmarks]
-    sandbox_pools = {pool_of(sandbox) for sandbox in sandboxes}
-    service_pools = {name for name, _ in _spanned_nodes(config)}
-    used_pools = sandbox_pools | service_pools
+    sandbox_pools = {pool_of(sandbox) for sandbox in config.sandboxes.values()}
+    for bench in config.benchmarks:
+        sandbox_pools.add(pool_of(bench.sandbox))
+    used_pools = set(sandbox_pools)
+    for name, _ in _spanned_nodes(config):
+        used_pools.add(name)
     names = [name for name in cluster.node_pools if name in used_pools]
     if not names:
         names = [next(iter(cluster.node_pools))]
+    is_heterogeneous = len(names) > 1
     for number, name in enumerate(names):
         nodes = _node_count(config, name, cluster.node_pools[name].nodes)
         yield JobNodes(
-            name,
-            number if len(names) > 1 else None,
-            nodes,
+            name=name,
+            group=number if is_heterogeneous else None,
+            nodes=nodes,
             directives=tuple(_pool_directives(cluster, name, nodes)),
             sandboxes=name in sandbox_pools,
         )
@@ -166,10 +178,12 @@ def _pool_directives(cluster: SlurmCluster, name: str, nodes: int) -> Iterator[D
     yield "nodes", str(nodes)
     yield "ntasks-per-node", str(pool.ntasks_per_node)
     yield "partition", pool.partition
-    optional = {"gres": pool.gres, "gpus-per-node": pool.gpus_per_node, "account": cluster.account}
-    for flag, value in optional.items():
-        if value is not None:
-            yield flag, str(value)
+    if pool.gres is not None:
+        yield "gres", pool.gres
+    if pool.gpus_per_node is not None:
+        yield "gpus-per-node", str(pool.gpus_per_node)
+    if cluster.account is not None:
+        yield "account", cluster.account
     yield from _flags(pool.sbatch_extra_flags)
 
 
@@ -180,9 +194,12 @@ def _spanned_nodes(config: EvalConfig) -> Iterator[tuple[str, int]]:
             pool = pool_of(part)
             if pool is None:
                 continue
-            servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
             nodes_per_server = getattr(part, "num_nodes", 1)
-            yield pool, nodes_per_server * servers if nodes_per_server > 1 else 0
+            spanned_nodes = 0
+            if nodes_per_server > 1:
+                servers = getattr(part, "num_workers", 1) * getattr(part, "replicas", 1)
+                spanned_nodes = nodes_per_server * servers
+            yield pool, spanned_nodes
 
 
 def _flags(flags: dict[str, str]) -> Iterator[Directive]:

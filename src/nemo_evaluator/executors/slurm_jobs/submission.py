@@ -10,7 +10,7 @@ from nemo_evaluator.config import SNAPSHOT
 from nemo_evaluator.config.snapshot import snapshot_text
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.secrets import MASK, looks_secret
+from nemo_evaluator.core.secrets import looks_secret
 from nemo_evaluator.core.shell import assignments, is_env_name
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
@@ -20,7 +20,10 @@ from nemo_evaluator.executors.slurm_jobs.plan import SCRIPT, SECRETS, JobPlan
 from nemo_evaluator.services.servers import NODES, SHARED, STEP
 from nemo_evaluator.store.layout import OWN
 from nemo_evaluator.store.run_registry import FILE as RUN_FILE
+from nemo_evaluator.store.run_registry import RunMeta
 
+# A line of the snapshot's header.
+_HOLDS_SECRETS: Final = re.compile(r"^# masked: ", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
 # State files of an earlier attempt, removed because a new chain of jobs begins.
 _MARKS: Final = (
@@ -81,15 +84,11 @@ def submit(
     Raises:
         TransportError: If ``sbatch`` fails.
     """
-    chosen = list(range(plan.shards) if shards is None else shards)
-    array = ",".join(map(str, chosen)) if plan.shards else ""
-    folders = [f"shard_{number}/" for number in chosen] or [""]
-    old_files: list[str] = []
-    for folder in folders:
-        for mark in (*_MARKS, *_COUNTS):
-            old_files.append(folder + mark)
+    chosen = list(range(plan.shards)) if shards is None else list(shards)
+    array = ""
     if plan.shards:
-        old_files += [".nel_stop", ".merge_lock"]
+        array = ",".join(map(str, chosen))
+    old_files = _old_files(plan, chosen)
     secrets = ""
     if not handle.job_ids:
         # No other shard is running.
@@ -106,6 +105,18 @@ def submit(
     return replace(handle, job_id=job_id, job_ids=[*handle.job_ids, job_id])
 
 
+def _old_files(plan: JobPlan, shards: Sequence[int]) -> list[str]:
+    """Return the state files of an earlier attempt, relative to the run folder."""
+    folders = [f"shard_{number}/" for number in shards] or [""]
+    files: list[str] = []
+    for folder in folders:
+        for name in (*_MARKS, *_COUNTS):
+            files.append(folder + name)
+    if plan.shards:
+        files += [".nel_stop", ".merge_lock"]
+    return files
+
+
 def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     """Return the files that the jobs need in the run folder.
 
@@ -117,7 +128,7 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
     snapshot = snapshot_text(
         job.loaded, run_id=job.run.run_id, command=["nel", *job.request.command]
     )
-    if re.search(rf":\s*['\"]?{re.escape(MASK)}", snapshot):
+    if _HOLDS_SECRETS.search(snapshot):
         hint = "write ${VARIABLE} and set that variable: its value travels in a file that only you can read"
         raise UsageError(
             "the config holds a secret itself, which a job would find on disk", hint=hint
@@ -134,23 +145,33 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
         cwd=None if cluster.hostname else job.request.cwd,
         run_id=job.run.run_id,
     )
-    # Variables that the config refers to, those that libraries read, and ``container_env``.
-    names = set(_VARIABLE.findall(snapshot))
-    if not cluster.hostname:
-        names |= {name for name in os.environ if looks_secret(name)}
-    values: dict[str, str] = {}
-    for name in sorted(names):
-        if name in os.environ and is_env_name(name):
-            values[name] = os.environ[name]
-    values |= cluster.container_env
     run = replace(job.run, output_dir=str(plan.root))
+    variables = _variables(cluster, snapshot)
     return {
         SCRIPT: Upload(render(plan).encode(), 0o755),
         SNAPSHOT: Upload(snapshot.encode()),
-        RUN_FILE: Upload(dumps(asdict(run), indent=True) + b"\n"),
-        plan.request.name: Upload(dumps(asdict(request), indent=True) + b"\n", 0o600),
-        SECRETS: Upload(assignments(values).encode(), 0o600),
+        RUN_FILE: Upload(_as_json(run)),
+        plan.request.name: Upload(_as_json(request), 0o600),
+        SECRETS: Upload(assignments(variables).encode(), 0o600),
     }
+
+
+def _as_json(value: RunMeta | RunRequest) -> bytes:
+    return dumps(asdict(value), indent=True) + b"\n"
+
+
+def _variables(cluster: SlurmCluster, snapshot: str) -> dict[str, str]:
+    """Return the variables that the config refers to, those that libraries read, and ``container_env``."""
+    names = set(_VARIABLE.findall(snapshot))
+    if not cluster.hostname:
+        for name in os.environ:
+            if looks_secret(name):
+                names.add(name)
+    variables: dict[str, str] = {}
+    for name in sorted(names):
+        if name in os.environ and is_env_name(name):
+            variables[name] = os.environ[name]
+    return variables | cluster.container_env
 
 
 def render(plan: JobPlan) -> str:
@@ -160,11 +181,13 @@ def render(plan: JobPlan) -> str:
         "mounts": plan.step.mounts,
         "mount_home": plan.step.mount_home,
     }
-    values = {
-        "step": dumps(step_settings).decode(),
-        "secrets": SECRETS,
-        "STEP": STEP,
-        "SHARED": SHARED,
-        "NODES": NODES,
-    }
-    return filled("job_head.sh.j2", plan=plan, **values) + text_of("job.sh")
+    head = filled(
+        "job_head.sh.j2",
+        plan=plan,
+        step=dumps(step_settings).decode(),
+        secrets=SECRETS,
+        STEP=STEP,
+        SHARED=SHARED,
+        NODES=NODES,
+    )
+    return head + text_of("job.sh")
