@@ -182,6 +182,27 @@ def test_retries_lower_the_concurrency_until_there_are_none_and_the_whole_run_ke
     )
 
 
+def test_the_settings_are_those_of_the_last_canary_even_if_requests_were_still_retried(
+    nel: Nel, serve: Serve, sums: Sums
+) -> None:
+    prompts: list[str] = []
+
+    def refuses_first(seen: Any) -> Say:
+        prompts.append(seen.prompt)
+        is_first = prompts.count(seen.prompt) % 2
+        return Say(status=503) if is_first else Say(adds(seen))
+
+    retry = {"max_retries": 3, "base_delay": 0.05}
+    server = serve(refuses_first)
+    file = config(nel, server, sums(12), max_concurrent=8, service={"retry": retry})
+    done = nel("canary", file, "--limit", "8", "--json")
+    report = json.loads(done.stdout)
+    # Three canaries, at 8, 4 and 2; 1 was not tried.
+    assert report["settings"] == ["benchmarks.0.max_concurrent=2"]
+    assert done.stderr.count("the canary runs again with half the concurrency") == 2
+    assert any("still had to be retried at max_concurrent 2" in text for text in report["remarks"])
+
+
 def test_a_broken_config_is_told_whole_as_by_a_run(nel: Nel) -> None:
     services = {"model": api("http://127.0.0.1:9/v1", temprature=1)}
     file = nel.config("c.yaml", services=services, benchmarks=[bench("gsm8kk", repeats="many")])

@@ -89,6 +89,40 @@ def test_the_canonical_score_and_its_scale(
     )
 
 
+@pytest.mark.parametrize(
+    ("scores", "percent"),
+    [
+        # Rewards from 0 to 100.
+        ({"mean_reward": {"value": 0.8}, "summary": {"max": 100.0}}, 0.8),
+        ({"mean_reward": {"value": 0.8}, "summary": {"max": 1.0}}, 80.0),
+        # Another metric's scale is no evidence.
+        ({"mean_reward": {"value": 0.8}, "bleu": {"value": 31.0}}, 80.0),
+        ({"pass@1": {"value": 1.0}, "summary": {"max": 1.0}}, 100.0),
+    ],
+)
+def test_the_scale_of_a_low_score_follows_from_the_largest_reward(
+    scores: dict[str, Any], percent: float, tmp_path: Path
+) -> None:
+    bundle(tmp_path, "other", scores)
+    (harvested,) = harvest(tmp_path)
+    assert harvested.percent == percent
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"lcb/pass@8/accuracy": {"value": 4.5}},
+        {"lcb/pass@8/accuracy": {"value": 0.9, "ci_lower": 0.2, "ci_upper": 2.1}},
+    ],
+)
+def test_the_scale_of_a_low_score_of_a_container_follows_from_scores_of_its_kind(
+    evidence: dict[str, Any], tmp_path: Path
+) -> None:
+    bundle(tmp_path, "livecodebench", {"lcb/pass@1[avg-of-8]/accuracy": {"value": 0.8}} | evidence)
+    (harvested,) = harvest(tmp_path)
+    assert (harvested.scale, harvested.percent) == (100, 0.8)
+
+
 def test_a_real_run_in_all_formats(nel: Nel, serve: Serve, sums: Sums) -> None:
     server = serve(lambda seen: "4" if " 2 + 2" in seen.prompt else "6")
     services = {"model": api(server.url)}

@@ -71,12 +71,9 @@ class SetupAnswers:
     @property
     def file_name(self) -> str:
         """The default file name, such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
-        return (
-            "_".join(
-                [self.execution, self.deployment, self.model_type, *sorted(set(self.benchmarks))]
-            )
-            + ".yaml"
-        )
+        benchmarks = sorted(set(self.benchmarks))
+        parts = [self.execution, self.deployment, self.model_type, *benchmarks]
+        return "_".join(parts) + ".yaml"
 
 
 @cache
@@ -137,22 +134,21 @@ def build_config(
         settings: Further values as ``KEY=VALUE``, as ``--set`` takes them.
         model: PROVIDER/MODEL of an endpoint, or the model to serve.
     """
-    entries = dict.fromkeys(
-        entry for bundle in answers.benchmarks for entry in _entries(bundle, answers.model_type)
-    )
+    all_entries: list[str] = []
+    for bundle in answers.benchmarks:
+        all_entries.extend(_entries(bundle, answers.model_type))
+    entries = list(dict.fromkeys(all_entries))
+    code_sandbox = ""
     if any("sandbox: code" in entry for entry in entries):
-        if shutil.which("docker"):
-            code_sandbox = "docker"
-        else:
-            code_sandbox = "local"
-    else:
-        code_sandbox = ""
-    title = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
-    text = render(
-        "config.yaml.j2",
-        **asdict(answers) | {"benchmarks": list(entries), "code": code_sandbox, "title": title},
-    )
-    for path, value in (*_model(answers, model), *map(parse_override, settings)):
+        code_sandbox = "docker" if shutil.which("docker") else "local"
+    values = asdict(answers)
+    values["benchmarks"] = entries
+    values["code"] = code_sandbox
+    values["title"] = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
+    text = render("config.yaml.j2", **values)
+    for path, value in _model(answers, model):
+        text = set_value(text, path, value)
+    for path, value in map(parse_override, settings):
         text = set_value(text, path, value)
     return text + "\n"
 
@@ -166,12 +162,8 @@ def ask_missing(value: Callable[[MissingValue], str], text: str) -> str:
     """
     for missing_value in missing_values(text):
         path, answer = parse_override(f"{missing_value.name}={value(missing_value)}")
-        if (
-            path[-1] == "api_key"
-            and isinstance(answer, str)
-            and answer.isidentifier()
-            and path[0] == "services"
-        ):
+        is_service_key = path[0] == "services" and path[-1] == "api_key"
+        if is_service_key and isinstance(answer, str) and answer.isidentifier():
             answer = f"${{{answer}}}"
         text = set_value(text, path, answer)
     return text
@@ -211,29 +203,25 @@ def refuse_missing(text: str) -> None:
     """Raise UsageError if values are missing; the hint lists each with the flag that sets it."""
     missing = missing_values(text)
     if missing:
-        lines = "\n".join(
-            f"    --set {missing_value.name}=VALUE    # {missing_value.hint}"
-            for missing_value in missing
-        )
-        raise UsageError(
-            "values are missing", hint=f"give them (or leave out --yes to be asked):\n{lines}"
-        )
+        lines = ["give them (or leave out --yes to be asked):"]
+        for missing_value in missing:
+            lines.append(f"    --set {missing_value.name}=VALUE    # {missing_value.hint}")
+        raise UsageError("values are missing", hint="\n".join(lines))
 
 
 def _entries(bundle: str, model_type: str) -> list[str]:
     """Return the entries of ``benchmarks:`` that a recipe or a bundle stands for."""
     if bundle in recipes():
         return [recipes()[bundle].config]
-    names_by_model_type = read_data("bundles.yaml")[
-        questions()["benchmarks"].also.get(bundle, bundle)
-    ]
+    names_of_bundle = read_data("bundles.yaml")
     # Hybrid models run as reasoning models.
-    run_as = {"chat_reasoning": "reasoning"}.get(model_type, model_type)
-    names = names_by_model_type.get(run_as, names_by_model_type["chat"])
+    run_as = "reasoning" if model_type == "chat_reasoning" else model_type
+    bundle_name = questions()["benchmarks"].also.get(bundle, bundle)
+    names = _names_for(names_of_bundle[bundle_name], run_as)
     if not names:
-        suitable_bundles: list[Any] = []
-        for name, names_by_type in read_data("bundles.yaml").items():
-            if names_by_type.get(run_as, names_by_type["chat"]):
+        suitable_bundles: list[str] = []
+        for name, names_by_model_type in names_of_bundle.items():
+            if _names_for(names_by_model_type, run_as):
                 suitable_bundles.append(name)
         raise UsageError(
             f"{bundle} has no benchmarks for a {model_type} model",
@@ -242,20 +230,26 @@ def _entries(bundle: str, model_type: str) -> list[str]:
     return [recipes()[name].config if name in recipes() else name for name in names]
 
 
+def _names_for(names_by_model_type: Mapping[str, list[str]], model_type: str) -> list[str]:
+    """Return a bundle's benchmarks for a type of model; those of chat models if it has none of its own."""
+    return names_by_model_type.get(model_type, names_by_model_type["chat"])
+
+
 def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], Any]]:
     """Return the settings of ``--model``: an endpoint and its key for PROVIDER/MODEL, or the model to serve."""
     if model is None:
         return []
+    service = ["services", "model"]
     if answers.deployment != "none":
-        return [(["services", "model", "model"], model)]
+        return [([*service, "model"], model)]
     # Imported only here: the config schema takes longer to load than the rest of this module.
     from nemo_evaluator.config.quick import find_provider  # noqa: PLC0415
 
     provider, name = find_provider(model)
-    if answers.model_type == "base":
-        url_path = "completions"
-    else:
-        url_path = "chat/completions"
+    url_path = "completions" if answers.model_type == "base" else "chat/completions"
     key = f"${{{provider.key}}}" if provider.key else None
-    values = {"url": f"{provider.url}/{url_path}", "model": name, "api_key": key}
-    return [(["services", "model", setting], value) for setting, value in values.items()]
+    return [
+        ([*service, "url"], f"{provider.url}/{url_path}"),
+        ([*service, "model"], name),
+        ([*service, "api_key"], key),
+    ]

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +16,9 @@ from nemo_evaluator.core.errors import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_OK, 
 from nemo_evaluator.core.files import files_under
 from nemo_evaluator.core.json_coerce import as_count, as_dict
 from nemo_evaluator.core.terminal import one_line
-from nemo_evaluator.decisions.check.check_run import CheckLimits, check_path
-from nemo_evaluator.decisions.check.findings import Level, RunCheck
+from nemo_evaluator.decisions.check.check_run import check_path
+from nemo_evaluator.decisions.check.checked_run import CheckLimits
+from nemo_evaluator.decisions.check.findings import Finding, Level, RunCheck
 from nemo_evaluator.engine.progress import clock
 from nemo_evaluator.executors.request import RunRequest
 from nemo_evaluator.launch.job import load_request
@@ -95,28 +97,24 @@ class _Pace:
         Args:
             tuned: The lower concurrency found after retries; None if the config's concurrency needs no change.
         """
-        measurement = (
-            f"{self.key}: median {self.seconds:.2g} s per answer at concurrency {self.used}"
-        )
-        if self.retries == 1:
-            retries_text = "1 retry"
-        else:
-            retries_text = f"{self.retries or 'no'} retries"
+        retries = "1 retry" if self.retries == 1 else f"{self.retries or 'no'} retries"
+        speed = f"median {self.seconds:.2g} s per answer at concurrency {self.used}"
+        measurement = f"{self.key}: {speed}, {retries}"
         if tuned is not None:
-            return f"{measurement}, {retries_text}: start the whole run with max_concurrent: {tuned} (--gated does)"
-        time = clock(self.answers * self.seconds / max(1, min(self.most, self.answers)))
+            return f"{measurement}: start the whole run with max_concurrent: {tuned} (--gated does)"
+        concurrency = max(1, min(self.most, self.answers))
+        time = clock(self.answers * self.seconds / concurrency)
+        advice = f"max_concurrent {self.most} can stay"
         if self.used < self.most:
-            untested = f" (more than {self.used} at once was not tried)"
-        else:
-            untested = ""
-        advice = f"max_concurrent {self.most} can stay{untested}; {self.answers:,} answers then take about {time}"
-        return f"{measurement}, {retries_text}: {advice}"
+            advice += f" (more than {self.used} at once was not tried)"
+        return f"{measurement}: {advice}; {self.answers:,} answers then take about {time}"
 
 
 def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
     """Run a few problems of each benchmark and check the rows.
 
     The output of the run itself goes to stderr. Nothing is exported, and the folder of the whole run is not touched.
+    After retries, the canary runs again with half the concurrency; the report's settings are those of its last run.
 
     Args:
         request: The request for the whole run.
@@ -125,57 +123,87 @@ def run_canary(request: RunRequest, problems: int = 10) -> CanaryReport:
     Raises:
         ConfigError: If the config has problems, as for the whole run.
     """
-    use_env_file(
-        Path(request.config_file).parent if request.config_file else Path(), request.env_file
-    )
+    config_folder = Path(request.config_file).parent if request.config_file else Path()
+    use_env_file(config_folder, request.env_file)
     try:
         loaded = load_request(request)
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     folder = Path(f"{Path(loaded.config.output.dir)}{SUFFIX}")
-    foreground_request = replace(
-        request, fresh=True, resume=False, dry_run=False, background=False, submit=False, shard=None
-    )
-    override = (*request.override, *_overrides(loaded))
     canary_request = replace(
-        foreground_request, max_problems=problems, output_dir=str(folder), override=override
+        request,
+        fresh=True,
+        resume=False,
+        dry_run=False,
+        background=False,
+        submit=False,
+        shard=None,
+        max_problems=problems,
+        output_dir=str(folder),
+        override=(*request.override, *_overrides(loaded)),
     )
     tuned_levels: dict[int, int] = {}
-    settings: list[str] = []
-    for _ in range(_ROUNDS):
+    rounds_left = _ROUNDS
+    while True:
+        settings = _concurrency_settings(tuned_levels)
+        round_request = replace(canary_request, override=(*canary_request.override, *settings))
         with redirect_stdout(sys.stderr):
-            exit_code = start(
-                replace(canary_request, override=(*canary_request.override, *settings))
-            )
+            exit_code = start(round_request)
         report, paces = _report(folder, exit_code, loaded)
-        retried_levels: dict[int, int] = {}
-        for pace in paces:
-            if pace.retries:
-                retried_levels[pace.number] = min(
-                    tuned_levels.get(pace.number, pace.most), problems
-                )
-        lowered_levels = {
-            number: level // 2 for number, level in retried_levels.items() if level > 1
-        }
-        if report.exit_code or not lowered_levels:
+        rounds_left -= 1
+        lowered_levels = _lowered_levels(paces, tuned_levels, problems)
+        if report.exit_code or not lowered_levels or not rounds_left:
             break
         tuned_levels |= lowered_levels
-        settings = []
-        for number, level in sorted(tuned_levels.items()):
-            settings.append(f"benchmarks.{number}.max_concurrent={level}")
-        levels_text = ", ".join(
-            f"{loaded.config.benchmarks[number].key} at {level}"
-            for number, level in lowered_levels.items()
-        )
-        print(
-            f"Requests had to be retried; the canary runs again with half the concurrency: {levels_text}",
-            file=sys.stderr,
-        )
-    report.settings, report.advice = (
-        settings,
-        [pace.words(tuned_levels.get(pace.number)) for pace in paces],
-    )
+        _print_lowered(lowered_levels, loaded)
+    report.settings = settings
+    for pace in paces:
+        report.advice.append(pace.words(tuned_levels.get(pace.number)))
+        if pace.retries and pace.number in tuned_levels:
+            level = tuned_levels[pace.number]
+            report.remarks.append(
+                f"{pace.key}: requests still had to be retried at max_concurrent {level}, the lowest that was tried"
+            )
     return report
+
+
+def _concurrency_settings(levels: dict[int, int]) -> list[str]:
+    """Return overrides that limit the concurrency of benchmarks.
+
+    Args:
+        levels: The concurrency by index of the benchmark.
+    """
+    settings: list[str] = []
+    for number, level in sorted(levels.items()):
+        settings.append(f"benchmarks.{number}.max_concurrent={level}")
+    return settings
+
+
+def _lowered_levels(
+    paces: list[_Pace], tuned_levels: dict[int, int], problems: int
+) -> dict[int, int]:
+    """Return half the concurrency for each benchmark whose requests were retried, by its index.
+
+    Args:
+        paces: The measured speeds.
+        tuned_levels: The concurrency of benchmarks for which it was lowered before.
+        problems: Number of problems per benchmark, which limits the concurrency.
+    """
+    lowered_levels: dict[int, int] = {}
+    for pace in paces:
+        level = min(tuned_levels.get(pace.number, pace.most), problems)
+        if pace.retries and level > 1:
+            lowered_levels[pace.number] = level // 2
+    return lowered_levels
+
+
+def _print_lowered(levels: dict[int, int], loaded: LoadedConfig) -> None:
+    """Print that the canary runs again, and with which concurrency."""
+    parts = [
+        f"{loaded.config.benchmarks[number].key} at {level}" for number, level in levels.items()
+    ]
+    message = "Requests had to be retried; the canary runs again with half the concurrency"
+    print(f"{message}: {', '.join(parts)}", file=sys.stderr)
 
 
 def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport, list[_Pace]]:
@@ -191,29 +219,24 @@ def _report(folder: Path, code: int, loaded: LoadedConfig) -> tuple[CanaryReport
             f"the rows are on the cluster; `nel check {folder}` there judges them"
         )
         return report, []
-    checks = check_path(folder, _LIMITS)
-    causes: list[CanaryProblem] = []
-    for check in checks:
-        for cause in _causes(check):
-            causes.append(cause)
-    report.causes = causes
-    notes = [
-        (check.benchmark, finding)
-        for check in checks
-        for finding in check.findings
-        if finding.level is Level.NOTE
-    ]
-    report.remarks = [
-        f"{name}: {finding.message}" for name, finding in notes if finding.check != "failures"
-    ]
-    report.remarks += _log_lines(folder)
-    report.exit_code = EXIT_INVALID if report.causes or code else EXIT_OK
+    paces: list[_Pace] = []
+    for check in check_path(folder, _LIMITS):
+        report.causes.extend(_causes(check))
+        for finding in check.findings:
+            # The notes on failures are part of the causes.
+            if finding.level is Level.NOTE and finding.check != "failures":
+                report.remarks.append(f"{check.benchmark}: {finding.message}")
+        pace = _pace(load_bundle(Path(check.path)), loaded) if check.rows else None
+        if pace is not None:
+            paces.append(pace)
+    report.remarks.extend(_log_lines(folder))
     if code and not report.causes:
         report.causes.append(
             CanaryProblem("the run", f"ended with exit code {code}", f"see {folder}")
         )
-    paces = (_pace(load_bundle(Path(check.path)), loaded) for check in checks if check.rows)
-    return report, [pace for pace in paces if pace is not None]
+    if report.causes:
+        report.exit_code = EXIT_INVALID
+    return report, paces
 
 
 def run_gated(request: RunRequest, problems: int = 10) -> int:
@@ -256,45 +279,50 @@ def _overrides(loaded: LoadedConfig) -> Iterator[str]:
         if benchmark.stop_when is not None:
             yield f"benchmarks.{number}.stop_when=null"
     for name, service in loaded.raw.get("services", {}).items():
-        yield from (
-            f"services.{name}.{key}=1" for key in ("replicas", "num_instances") if key in service
-        )
-    if (
-        getattr(loaded.config.cluster, "shards", None) is not None
-        and loaded.config.cluster.type == "slurm"
-    ):
+        for key in ("replicas", "num_instances"):
+            if key in service:
+                yield f"services.{name}.{key}=1"
+    cluster = loaded.config.cluster
+    if cluster.type == "slurm" and getattr(cluster, "shards", None) is not None:
         yield "cluster.shards=null"
 
 
 def _causes(check: RunCheck) -> Iterator[CanaryProblem]:
     """Yield a problem, with its fix, for every finding that is not merely a note."""
     # The causes of failed rows are only notes, but say more than the share of failed rows.
-    failure_notes = [finding for finding in check.findings if finding.check == "failures"]
-    fixes: dict[str, str] = read_data("fixes.yaml")
+    failure_notes = [finding.message for finding in check.findings if finding.check == "failures"]
     for finding in check.findings:
         if finding.level is Level.NOTE:
             continue
-        messages = [
-            finding.message,
-            *(note.message for note in failure_notes if finding.check == "coverage"),
-        ]
-        searched_text = " ".join(
-            [finding.message, *(note.message for note in failure_notes)]
-        ).lower()
-        if re.search(r"\b40[13]\b|unauthorized", searched_text):
-            auth_cause = "auth"
-        else:
-            auth_cause = ""
-        causes: list[str] = []
+        messages = [finding.message]
+        if finding.check == "coverage":
+            messages += failure_notes
+        yield CanaryProblem(check.benchmark, "; ".join(messages), _fix_of(finding, failure_notes))
+
+
+def _fix_of(finding: Finding, failure_notes: list[str]) -> str:
+    """Return the fix of the first cause of a finding that has one.
+
+    Args:
+        finding: The finding.
+        failure_notes: The notes on failed rows, each with its cause before a colon.
+    """
+    fix_names: list[str] = []
+    if finding.check in ("coverage", "finished"):
         for note in failure_notes:
-            if finding.check in ("coverage", "finished"):
-                causes.append(note.message.partition(":")[0])
-        fix_names = [*causes, finding.check, auth_cause, finding.failure_class or ""]
-        fix = next(
-            (fixes[fix_name] for fix_name in fix_names if fix_name in fixes),
-            "see the rows: nel show RUN --failed",
-        )
-        yield CanaryProblem(check.benchmark, "; ".join(messages), fix)
+            cause, _, _ = note.partition(":")
+            fix_names.append(cause)
+    fix_names.append(finding.check)
+    searched_text = " ".join([finding.message, *failure_notes]).lower()
+    if re.search(r"\b40[13]\b|unauthorized", searched_text):
+        fix_names.append("auth")
+    if finding.failure_class:
+        fix_names.append(finding.failure_class)
+    fixes: dict[str, str] = read_data("fixes.yaml")
+    for name in fix_names:
+        if name in fixes:
+            return fixes[name]
+    return "see the rows: nel show RUN --failed"
 
 
 def _log_lines(folder: Path) -> Iterator[str]:
@@ -303,39 +331,39 @@ def _log_lines(folder: Path) -> Iterator[str]:
         if PREVIOUS in log_file.relative_to(folder).parts:
             continue
         with log_file.open(encoding="utf-8", errors="replace") as file:
-            trouble_lines = (line for line in file if _TROUBLE.search(line))
-            for _, line in zip(range(_LINES_OF_A_LOG), trouble_lines, strict=False):
+            trouble_lines = filter(_TROUBLE.search, file)
+            for line in islice(trouble_lines, _LINES_OF_A_LOG):
                 yield f"{log_file.name}: {one_line(line, _LINE_CHARS)}"
 
 
 def _pace(bundle: Bundle, loaded: LoadedConfig) -> _Pace | None:
     """Measure the speed of one benchmark; None if its bundle has no timing or is not from this config."""
     benchmarks = loaded.config.benchmarks
-    index = next(
-        (
-            position
-            for position, benchmark in enumerate(benchmarks)
-            if benchmark.key == bundle.path.parent.name
-        ),
-        None,
-    )
+    keys = [benchmark.key for benchmark in benchmarks]
+    key = bundle.path.parent.name
     runtime = bundle.runtime
-    scores = as_dict(bundle.benchmark.get("scores"))
-    if index is None or not runtime.p50_ms or not runtime.steps_per_second:
+    if key not in keys or not runtime.p50_ms or not runtime.steps_per_second:
         return None
-    benchmark = benchmarks[index]
+    number = keys.index(key)
+    benchmark = benchmarks[number]
     service = loaded.config.model_services().get(benchmark.solver.model_service or "")
-    limits = [
-        benchmark.max_concurrent,
-        *(getattr(service, setting, None) for setting in ("max_concurrent", "slots")),
-    ]
+    limits = [benchmark.max_concurrent]
+    for setting in ("max_concurrent", "slots"):
+        limit = getattr(service, setting, None)
+        if limit:
+            limits.append(limit)
+    scores = as_dict(bundle.benchmark.get("scores"))
+    retries = as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0
+    problems = bundle.dataset_size or 0
+    if benchmark.max_problems:
+        problems = min(problems, benchmark.max_problems)
+    seconds = runtime.p50_ms / 1000
     return _Pace(
-        index,
-        benchmark.key,
-        runtime.p50_ms / 1000,
-        used=max(1, round(runtime.steps_per_second * runtime.p50_ms / 1000)),
-        most=min(filter(None, limits)),
-        retries=as_count(as_dict(scores.get("runtime")).get("total_retries")) or 0,
-        answers=min(bundle.dataset_size or 0, benchmark.max_problems or sys.maxsize)
-        * benchmark.repeats,
+        number=number,
+        key=key,
+        seconds=seconds,
+        used=max(1, round(runtime.steps_per_second * seconds)),
+        most=min(limits),
+        retries=retries,
+        answers=problems * benchmark.repeats,
     )

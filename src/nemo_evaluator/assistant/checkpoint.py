@@ -15,6 +15,8 @@ from nemo_evaluator.core.types import JsonDict
 
 _LEGACY: Final = "hf_quant_config.json"
 _LARGEST: Final = 64 * 1024**2
+# Texts in the chat templates of models that can reason before they answer.
+_THINKING_MARKERS: Final = ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
 _NAMED_SIZE: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
 
 
@@ -41,33 +43,32 @@ class Quantization:
     @property
     def bytes_per_weight(self) -> float:
         """The mean number of bytes per weight over all layers."""
-        counts_by_algorithm = self.layers or {self.algorithm or "": 1}
-        bytes_by_format = _known("bytes_per_weight").items()
-        weighted_sizes = [
-            next(
-                (size for number_format, size in bytes_by_format if number_format in algorithm), 2.0
-            )
-            * count
-            for algorithm, count in counts_by_algorithm.items()
-        ]
-        return sum(weighted_sizes) / sum(counts_by_algorithm.values())
+        layers_of_algorithm = self.layers or {self.algorithm or "": 1}
+        total_bytes = 0.0
+        for algorithm, layers in layers_of_algorithm.items():
+            total_bytes += _bytes_per_weight(algorithm) * layers
+        return total_bytes / sum(layers_of_algorithm.values())
 
     @property
     def facts(self) -> set[str]:
         """The facts that the rules for inference engines can test."""
-        text = f"{self.algorithm} {self.method}".lower()
-        mixed = len(self.layers) > 1
-        number_formats: set[str] = set()
-        for number_format in ("fp8", "nvfp4", "mxfp4", "awq", "gptq"):
-            if number_format in text and not mixed:
-                number_formats.add(number_format)
-        flags = {
-            "modelopt": self.method == "modelopt",
-            "mixed": mixed,
-            "kv_cache": self.kv_cache is not None,
-        }
-        flags |= {"quantized": self.method is not None, "legacy_file": self.source == _LEGACY}
-        return number_formats | {flag for flag, is_set in flags.items() if is_set}
+        facts: set[str] = set()
+        if len(self.layers) > 1:
+            facts.add("mixed")
+        else:
+            text = f"{self.algorithm} {self.method}".lower()
+            for number_format in ("fp8", "nvfp4", "mxfp4", "awq", "gptq"):
+                if number_format in text:
+                    facts.add(number_format)
+        if self.method is not None:
+            facts.add("quantized")
+        if self.method == "modelopt":
+            facts.add("modelopt")
+        if self.kv_cache is not None:
+            facts.add("kv_cache")
+        if self.source == _LEGACY:
+            facts.add("legacy_file")
+        return facts
 
 
 def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list[str]]:
@@ -104,61 +105,64 @@ def read_quantization(config: JsonDict, legacy: Any) -> tuple[Quantization, list
 
 def _read(block: JsonDict) -> Quantization:
     """Read a ``quantization_config`` block, in any of the formats of the quantization tools."""
-    method = str(
-        block.get("quant_method")
-        or ("modelopt" if block.get("quant_algo") else "compressed-tensors")
-    ).lower()
-    group_settings = map(as_dict, as_dict(block.get("config_groups")).values())
-    schemes: list[str | None] = []
-    for entry in group_settings:
-        schemes.append(
-            _scheme(as_dict(entry.get("weights")), as_dict(entry.get("input_activations")))
-        )
-    scheme_counts = Counter(filter(None, schemes))
-    layers_by_name = as_dict(block.get("quantized_layers"))
-    algorithm_counts = Counter(
-        str(as_dict(entry).get("quant_algo")).upper() for entry in layers_by_name.values()
-    )
-    block_size = next((as_whole(entry) for entry in as_list(block.get("weight_block_size"))), None)
-    bits = as_whole(block.get("bits") or block.get("w_bit")) or 4
+    default_method = "modelopt" if block.get("quant_algo") else "compressed-tensors"
+    method = str(block.get("quant_method") or default_method).lower()
+    group_schemes = _group_schemes(block)
+    block_sizes = as_list(block.get("weight_block_size"))
+    block_size = as_whole(block_sizes[0]) if block_sizes else None
+    layers = _algorithms_of_layers(block)
     if method.startswith("modelopt"):
         method = "modelopt"
-        algorithm = str(
-            block.get("quant_algo") or " + ".join(sorted(scheme_counts)) or "unknown"
-        ).upper()
-    elif scheme_counts:
-        algorithm = " + ".join(sorted(scheme_counts))
-        algorithm_counts = scheme_counts
-    elif method == "bitsandbytes":
-        if block.get("load_in_4bit") or block.get("_load_in_4bit"):
-            algorithm = "INT4 BNB"
-        else:
-            algorithm = "INT8 BNB"
-    elif "fp8" in method or "mxfp4" in method:
-        if "fp8" in method:
-            if block_size:
-                algorithm = "FP8 BLOCK"
-            else:
-                algorithm = "FP8"
-        else:
-            algorithm = "MXFP4"
+        named_algorithm = block.get("quant_algo") or " + ".join(sorted(group_schemes))
+        algorithm = str(named_algorithm or "unknown").upper()
+    elif group_schemes:
+        algorithm = " + ".join(sorted(group_schemes))
+        layers = group_schemes
     else:
-        algorithm = f"INT{bits} {method.partition('_')[0].upper()}"
-    kv_cache = block.get("kv_cache_quant_algo") or _scheme(
-        as_dict(block.get("kv_cache_scheme")), {}
-    )
-    if len(algorithm_counts) > 1:
-        layers = dict(algorithm_counts)
-    else:
-        layers = {}
+        algorithm = _algorithm_of_method(method, block, block_size)
+    kv_scheme = _scheme(as_dict(block.get("kv_cache_scheme")), {})
+    kv_cache = block.get("kv_cache_quant_algo") or kv_scheme
     return Quantization(
         method,
         algorithm,
         str(kv_cache).upper() if kv_cache else None,
         source="config.json",
         block=block_size,
-        layers=layers,
+        layers=dict(layers) if len(layers) > 1 else {},
     )
+
+
+def _group_schemes(block: JsonDict) -> Counter[str]:
+    """Count the compressed-tensors schemes of a block's groups of layers."""
+    schemes: Counter[str] = Counter()
+    for group in as_dict(block.get("config_groups")).values():
+        settings = as_dict(group)
+        weights = as_dict(settings.get("weights"))
+        scheme = _scheme(weights, as_dict(settings.get("input_activations")))
+        if scheme is not None:
+            schemes[scheme] += 1
+    return schemes
+
+
+def _algorithms_of_layers(block: JsonDict) -> Counter[str]:
+    """Count the algorithms of the layers that a block lists one by one."""
+    algorithms: Counter[str] = Counter()
+    for layer in as_dict(block.get("quantized_layers")).values():
+        algorithms[str(as_dict(layer).get("quant_algo")).upper()] += 1
+    return algorithms
+
+
+def _algorithm_of_method(method: str, block: JsonDict, block_size: int | None) -> str:
+    """Name the algorithm of a method that does not name it itself."""
+    if method == "bitsandbytes":
+        four_bits = block.get("load_in_4bit") or block.get("_load_in_4bit")
+        return "INT4 BNB" if four_bits else "INT8 BNB"
+    if "fp8" in method:
+        return "FP8 BLOCK" if block_size else "FP8"
+    if "mxfp4" in method:
+        return "MXFP4"
+    bits = as_whole(block.get("bits") or block.get("w_bit")) or 4
+    return f"INT{bits} {method.partition('_')[0].upper()}"
 
 
 def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
@@ -238,60 +242,113 @@ def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
         UsageError: If there is no usable config.json.
     """
     config = _config(folder)
-    text_config = next(
-        (as_dict(config[key]) for key in _known("text") if isinstance(config.get(key), dict)),
-        config,
-    )
-    text_config = as_dict(text_config.get("text_config")) or text_config
+    text_config = _text_config(config)
+    # A multimodal checkpoint has the settings of its language model in a part of its own.
     merged = {**config, **text_config}
-    legacy = _json(folder / "hf_quant_config.json")
-    dtype = merged.get("dtype") or merged.get("torch_dtype")
-    quantization, disagreements = read_quantization(merged, legacy)
-    context, rope_scaling = _context(merged, as_dict(_json(folder / "tokenizer_config.json")))
+    tokenizer = as_dict(_json(folder / "tokenizer_config.json"))
+    quantization, warnings = read_quantization(merged, _json(folder / _LEGACY))
     name = name or folder.resolve().name
-    experts = (
-        _first(merged, _known("experts"))
-        or _first(as_dict(merged.get("ffn_config")), _known("experts"))
-        or 0
-    )
-    template = _template(folder)
-    sampling = as_dict(_json(folder / "generation_config.json"))
-    warnings = list(disagreements)
     weight_bytes = _weights(folder)
-    if weight_bytes is None and (size_match := _NAMED_SIZE.search(name)):
-        weight_bytes = int(float(size_match[1]) * 1e9 * quantization.bytes_per_weight)
+    named_size = _NAMED_SIZE.search(name)
+    if weight_bytes is None and named_size is not None:
+        weight_bytes = _estimated_weights(named_size, quantization)
         warnings.append(
-            f"there are no weights here; their size is estimated from the name ({size_match[0]})"
+            f"there are no weights here; their size is estimated from the name ({named_size[0]})"
         )
+    context, rope_scaling = _context(merged, tokenizer)
     if context is None:
         warnings.append("config.json does not say how long the context is")
+    template = _template(folder)
     return ModelCheckpoint(
         path=str(folder),
         name=name,
         model_type=str(config.get("model_type") or ""),
-        architectures=tuple(map(str, as_list(config.get("architectures")))),
+        architectures=_architectures(config),
         quantization=quantization,
-        dtype=str(dtype).removeprefix("torch.") if dtype else None,
+        dtype=_dtype(merged),
         context=context,
         rope_scaling=rope_scaling,
-        custom_code=bool(config.get("auto_map") or text_config.get("auto_map")),
+        custom_code=_has_custom_code(config, text_config),
         heads=_first(merged, ("num_attention_heads", "n_head", "n_heads")),
         kv_heads=_first(merged, ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")),
         intermediate=_first(merged, ("moe_intermediate_size", "intermediate_size")),
-        experts=experts if experts > 1 else 0,
+        experts=_experts(merged),
         vision=any(config.get(key) is not None for key in _known("vision")),
-        chat_template=bool(template)
-        if template or (folder / "tokenizer_config.json").is_file()
-        else None,
-        thinks=any(
-            marker in template
-            for marker in ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
-        ),
+        chat_template=_has_template(folder, template),
+        thinks=any(marker in template for marker in _THINKING_MARKERS),
         tools="tool" in template,
         weight_bytes=weight_bytes,
-        generation={key: sampling[key] for key in sampling if key in _known("sampling")},
+        generation=_sampling(folder),
         warnings=tuple(warnings),
     )
+
+
+def _estimated_weights(named_size: re.Match[str], quantization: Quantization) -> int:
+    """Return the size of the weights in bytes that the size in a model's name implies, such as ``7B``."""
+    weights = float(named_size[1]) * 1e9
+    return int(weights * quantization.bytes_per_weight)
+
+
+def _architectures(config: JsonDict) -> tuple[str, ...]:
+    """Return the names of the model's classes."""
+    return tuple(map(str, as_list(config.get("architectures"))))
+
+
+def _has_custom_code(config: JsonDict, text_config: JsonDict) -> bool:
+    """Return whether the checkpoint brings Python code of its own."""
+    return bool(config.get("auto_map") or text_config.get("auto_map"))
+
+
+def _text_config(config: JsonDict) -> JsonDict:
+    """Return the settings of the language model, which may be one or two levels down."""
+    text_config = config
+    for key in _known("text"):
+        if isinstance(config.get(key), dict):
+            text_config = config[key]
+            break
+    return as_dict(text_config.get("text_config")) or text_config
+
+
+def _has_template(folder: Path, template: str) -> bool | None:
+    """Return whether a checkpoint has a chat template; None if it has no settings of a tokenizer either."""
+    if template:
+        return True
+    if (folder / "tokenizer_config.json").is_file():
+        return False
+    return None
+
+
+def _dtype(config: JsonDict) -> str | None:
+    """Return the number format of weights that are not quantized; None if it is not given."""
+    dtype = config.get("dtype") or config.get("torch_dtype")
+    if not dtype:
+        return None
+    return str(dtype).removeprefix("torch.")
+
+
+def _experts(config: JsonDict) -> int:
+    """Return the number of experts; 0 for a model that is not a mixture of experts."""
+    names = _known("experts")
+    experts = _first(config, names) or _first(as_dict(config.get("ffn_config")), names)
+    if experts is None or experts == 1:
+        return 0
+    return experts
+
+
+def _sampling(folder: Path) -> JsonDict:
+    """Return the sampling settings that the checkpoint recommends."""
+    settings = as_dict(_json(folder / "generation_config.json"))
+    known_names = _known("sampling")
+    return {name: value for name, value in settings.items() if name in known_names}
+
+
+def _bytes_per_weight(algorithm: str) -> float:
+    """Return the bytes per weight of a number format; 2 for an unknown one."""
+    size_of_format: dict[str, float] = _known("bytes_per_weight")
+    for number_format, size in size_of_format.items():
+        if number_format in algorithm:
+            return size
+    return 2.0
 
 
 def _known(what: str) -> Any:
@@ -333,32 +390,41 @@ def _json(path: Path) -> Any:
 
 def _first(data: JsonDict, keys: Iterable[str]) -> int | None:
     """Return the first positive whole number among several keys."""
-    numbers = (as_whole(data.get(key)) for key in keys)
-    return next((number for number in numbers if number is not None and number > 0), None)
+    for key in keys:
+        number = as_whole(data.get(key))
+        if number is not None and number > 0:
+            return number
+    return None
 
 
 def _context(config: JsonDict, tokenizer: JsonDict) -> tuple[int | None, str | None]:
     """Return the longest context with RoPE scaling, and the kind of scaling that extends it, if any."""
     length = _first(config, _known("context"))
-    scaling = as_dict(config.get("rope_scaling") or config.get("rope_parameters"))
-    kind = str(scaling.get("rope_type") or scaling.get("type") or "")
-    factor = as_number(scaling.get("factor")) or 1.0
     if length is None:
         # Some tokenizers write 10**30 for "unknown".
         limit = as_whole(tokenizer.get("model_max_length"))
-        return (limit if limit is not None and 0 < limit < 10**8 else None), None
+        is_known = limit is not None and 0 < limit < 10**8
+        return (limit if is_known else None), None
+    scaling = as_dict(config.get("rope_scaling") or config.get("rope_parameters"))
+    kind = str(scaling.get("rope_type") or scaling.get("type") or "")
+    factor = as_number(scaling.get("factor")) or 1.0
     if not kind or kind in _known("included_scaling") or factor <= 1:
         return length, None
-    trained = as_whole(scaling.get("original_max_position_embeddings")) or length
-    return max(length, int(trained * factor)), kind
+    trained_length = as_whole(scaling.get("original_max_position_embeddings")) or length
+    return max(length, int(trained_length * factor)), kind
 
 
 def _template(folder: Path) -> str:
     """Return all chat templates of a checkpoint as one text; empty if there are none."""
-    parts = [str(as_dict(_json(folder / "tokenizer_config.json")).get("chat_template") or "")]
+    templates: list[str] = []
+    tokenizer = as_dict(_json(folder / "tokenizer_config.json"))
+    if tokenizer.get("chat_template"):
+        templates.append(str(tokenizer["chat_template"]))
     for path in folder.glob("chat_template.j*"):
-        parts.append(path.read_text(encoding="utf-8", errors="replace"))
-    return "\n".join(filter(None, parts))
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if text:
+            templates.append(text)
+    return "\n".join(templates)
 
 
 def _weights(folder: Path) -> int | None:

@@ -2,11 +2,12 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.assistant.recipes import recipes
+from nemo_evaluator.assistant.recipes import Recipe, recipes
+from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import read_table
@@ -51,53 +52,110 @@ class Harvested:
 
 def harvest(path: Path) -> list[Harvested]:
     """Return the score of every finished benchmark under a path, including INVALID ones (see ``status``)."""
-    return [_line(bundle) for bundle in find_runs(path)]
+    return [_harvested(bundle) for bundle in find_runs(path)]
 
 
-def _line(bundle: Bundle) -> Harvested:
+def _harvested(bundle: Bundle) -> Harvested:
     """Collect the canonical score of one bundle."""
-    score = _canonical(bundle)
-    corrected_score = bundle.corrected
-    tampering = bundle.tampering
-    scale = None if score is None else 1 if abs(score.value) <= 1 else 100
-    return Harvested(
+    facts = Harvested(
         benchmark=bundle.path.parent.name,
         model=bundle.model,
         status=bundle.status,
-        metric=score.name if score else None,
-        score=score.value if score else None,
-        scale=scale,
-        percent=round(score.value * 100 / scale, 4) if score and scale else None,
-        standard_error=_error(bundle, score) if score else None,
+        metric=None,
+        score=None,
+        scale=None,
+        percent=None,
+        standard_error=None,
         n=bundle.samples or None,
         repeats=bundle.repeats,
         coverage=bundle.coverage.share,
-        corrected=corrected_score.value if corrected_score else None,
-        corrected_lower=corrected_score.ci_lower if corrected_score else None,
-        corrected_upper=corrected_score.ci_upper if corrected_score else None,
-        tampered=tampering.tampered if tampering else None,
-        score_tampered_as_0=tampering.score if tampering else None,
     )
+    score = _canonical(bundle)
+    if score is not None:
+        scale = _scale(bundle, score)
+        facts = replace(
+            facts,
+            metric=score.name,
+            score=score.value,
+            scale=scale,
+            percent=round(score.value * 100 / scale, 4),
+            standard_error=_error(bundle, score),
+        )
+    corrected = bundle.corrected
+    if corrected is not None:
+        facts = replace(
+            facts,
+            corrected=corrected.value,
+            corrected_lower=corrected.ci_lower,
+            corrected_upper=corrected.ci_upper,
+        )
+    tampering = bundle.tampering
+    if tampering is not None:
+        facts = replace(facts, tampered=tampering.tampered, score_tampered_as_0=tampering.score)
+    return facts
+
+
+def _scale(bundle: Bundle, score: Score) -> int:
+    """Return the highest possible value of a score: 1 or 100.
+
+    A low score in percent looks like a share, so one value does not show the scale. The scale of nel's own scores
+    follows from the largest reward of the run, that of other scores from all scores of the same kind.
+    """
+    values = [score.value]
+    if score.name in _OF_ROWS:
+        scores = as_dict(bundle.benchmark.get("scores"))
+        largest_reward = as_number(as_dict(scores.get("summary")).get("max"))
+        if largest_reward is not None:
+            values.append(largest_reward)
+    else:
+        kind = _kind_of(score)
+        for other_score in bundle.scores:
+            if _kind_of(other_score) == kind:
+                values.append(other_score.value)
+                values.append(other_score.ci_upper or 0.0)
+    if max(map(abs, values)) > 1:
+        return 100
+    return 1
+
+
+def _kind_of(score: Score) -> tuple[str, str]:
+    """Return the first and the last part of a score's name, which ``a/pass@1/x`` and ``a/pass@8/x`` share."""
+    parts = score.name.split("/")
+    return parts[0], parts[-1]
 
 
 def _canonical(bundle: Bundle) -> Score | None:
     """Return the score that the benchmark's recipe names, else the headline score."""
-    benchmark_names = (bundle.path.parent.name, bundle.name)
-    recipe = next(
-        (
-            candidate
-            for candidate in recipes().values()
-            if {candidate.name, candidate.benchmark["name"]} & set(benchmark_names)
-        ),
-        None,
-    )
-    uncorrected = [score for score in bundle.scores if score is not bundle.corrected]
-    matching = [score for score in uncorrected if recipe and re.search(recipe.metric, score.name)]
-    exact = [score for score in matching if recipe and score.name == recipe.metric]
-    ranked = sorted(
-        exact or matching, key=lambda score: int((_AVERAGE.search(score.name) or (0, 0))[1])
-    )
-    return ranked[-1] if ranked else bundle.headline
+    recipe = _recipe_of(bundle)
+    if recipe is None:
+        return bundle.headline
+    matching: list[Score] = []
+    for score in bundle.scores:
+        if score is bundle.corrected:
+            continue
+        if score.name == recipe.metric:
+            return score
+        if re.search(recipe.metric, score.name):
+            matching.append(score)
+    if not matching:
+        return bundle.headline
+    # The average over the most repeats; of several, the last one.
+    return sorted(matching, key=_averaged_repeats)[-1]
+
+
+def _recipe_of(bundle: Bundle) -> Recipe | None:
+    """Return the recipe of a bundle's benchmark; None if it has none."""
+    names = {bundle.path.parent.name, bundle.name}
+    for recipe in recipes().values():
+        if recipe.name in names or recipe.benchmark["name"] in names:
+            return recipe
+    return None
+
+
+def _averaged_repeats(score: Score) -> int:
+    """Return over how many repeats a score is averaged, according to its name; 0 if the name does not say."""
+    match = _AVERAGE.search(score.name)
+    return int(match[1]) if match else 0
 
 
 def _error(bundle: Bundle, score: Score) -> float | None:
@@ -107,10 +165,10 @@ def _error(bundle: Bundle, score: Score) -> float | None:
     """
     if score.name in _OF_ROWS and bundle.results.is_file():
         rows = read_table(bundle.results)
-        if rows.scored.any() and len(set(rows.problem[rows.scored])) > 1:
-            return math.sqrt(
-                cluster_spread(rows.reward[rows.scored], rows.problem[rows.scored]).variance
-            )
+        rewards = rows.reward[rows.scored]
+        problems = rows.problem[rows.scored]
+        if len(set(problems)) > 1:
+            return math.sqrt(cluster_spread(rewards, problems).variance)
     if score.ci_lower is not None and score.ci_upper is not None:
         return (score.ci_upper - score.ci_lower) / _WIDTH_OF_95
     return None

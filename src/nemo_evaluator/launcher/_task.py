@@ -195,19 +195,14 @@ class TaskScope(TableSection):
         if value is None:
             return
         if value < 1 or field.endswith("downsampling_ratio"):
-            benchmark_name = str(self.task.nel)
-            if benchmark_name in builtin_names():
-                definition = getattr(environment_class(benchmark_name), "definition", None)
-            else:
-                definition = None
-            if definition is None or not definition.info.size:
-                self.say(
-                    field,
-                    "refused",
-                    f"the number of problems in {benchmark_name} is unknown; give a whole number",
+            size = _benchmark_size(str(self.task.nel))
+            if size is None:
+                reason = (
+                    f"the number of problems in {self.task.nel} is unknown; give a whole number"
                 )
+                self.say(field, "refused", reason)
                 return
-            value = math.ceil(definition.info.size * value)
+            value = math.ceil(size * value)
         self.put(field, "max_problems", int(value))
         self.bench["shuffle_seed"] = None
 
@@ -261,6 +256,16 @@ class TaskScope(TableSection):
             self.say(field, "translated", "services.model.proxy.interceptors")
 
 
+def _benchmark_size(name: str) -> int | None:
+    """Return the number of problems of a built-in benchmark; None when it is unknown."""
+    if name not in builtin_names():
+        return None
+    definition = getattr(environment_class(name), "definition", None)
+    if definition is None:
+        return None
+    return definition.info.size or None
+
+
 class Adapter(TableSection):
     """Translates an ``adapter_config`` to interceptors; its settings of the run itself go into the draft.
 
@@ -292,25 +297,28 @@ class Adapter(TableSection):
     @property
     def interceptors(self) -> list[JsonDict]:
         """The interceptors: the explicit list if there is one, else those that the settings switch on."""
-        names = [name for name in (*_ORDER, "raise_client_errors") if name in self.stages]
-        return self.listed or [
-            {"name": name} | ({"config": config} if (config := self.stages[name]) else {})
-            for name in names
-        ]
+        if self.listed:
+            return self.listed
+        entries: list[JsonDict] = []
+        for name in (*_ORDER, "raise_client_errors"):
+            if name in self.stages:
+                entries.append(_interceptor(name, self.stages[name]))
+        return entries
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Apply a row of the table: a setting of an interceptor, or the switch that turns one on."""
         if rule.stage is None or value in (rule.fine or ()):
             super().apply(field, rule, value)
             return
-        switch = rule.switch or (None if rule.setting else field)
+        switch = rule.switch
+        if switch is None and rule.setting is None:
+            # The field itself turns the interceptor on.
+            switch = field
         if switch is not None and not self.fields.get(switch):
-            has_setting = rule.setting is not None
-            self.say(
-                field,
-                "warned" if has_setting else "translated",
-                f"{switch} is off" if has_setting else "needs nothing",
-            )
+            if rule.setting is None:
+                self.say(field, "translated", "needs nothing")
+            else:
+                self.say(field, "warned", f"{switch} is off")
             return
         settings = self.stages.setdefault(rule.stage, {})
         if rule.setting is not None:
@@ -319,14 +327,12 @@ class Adapter(TableSection):
 
     def _system_prompt(self, field: str, value: Any) -> None:
         """Report the switch of the system prompt; without a prompt it is refused."""
-        if value and not self.fields.get("custom_system_prompt"):
-            self.say(field, "refused", "custom_system_prompt is what it would use; give both")
+        if not value:
+            self.say(field, "translated", "needs nothing")
+        elif self.fields.get("custom_system_prompt"):
+            self.say(field, "translated", "proxy.interceptors: system_message")
         else:
-            self.say(
-                field,
-                "translated",
-                "proxy.interceptors: system_message" if value else "needs nothing",
-            )
+            self.say(field, "refused", "custom_system_prompt is what it would use; give both")
 
     def _cache_dir(self, field: str, value: Any) -> None:
         """Set the folder of the response cache, unless caching is off."""
@@ -338,44 +344,52 @@ class Adapter(TableSection):
 
     def _logging(self) -> None:
         """Add the logging interceptor; like the launcher, it logs two requests and responses by default."""
-        is_logged: dict[str, bool] = {}
-        for kind in ("request", "response"):
-            is_logged[kind] = bool(self.fields.get(f"use_{kind}_logging"))
         logs_failures = bool(self.fields.get("log_failed_requests"))
-        if logs_failures or any(is_logged.values()):
-            limits: dict[str, Any | int] = {}
-            for kind, enabled in is_logged.items():
-                if enabled:
-                    limits[kind] = self.fields.get(f"max_logged_{kind}s", _LOGGED)
-                else:
-                    limits[kind] = 0
-            self.stages["logging"] = {f"max_{kind}s": limit for kind, limit in limits.items()} | {
-                "log_failed": logs_failures
-            }
+        logs_anything = logs_failures
+        settings: JsonDict = {}
+        for kind in ("request", "response"):
+            limit = 0
+            if self.fields.get(f"use_{kind}_logging"):
+                logs_anything = True
+                limit = self.fields.get(f"max_logged_{kind}s", _LOGGED)
+            settings[f"max_{kind}s"] = limit
+        settings["log_failed"] = logs_failures
+        if logs_anything:
+            self.stages["logging"] = settings
 
     def _explicit_list(self, field: str, value: Any) -> None:
         """Translate an explicit list of interceptors; it cannot be combined with other fields."""
-        known_interceptors = table()["interceptors"]
         other_fields = [name for name in self.fields if name != "interceptors"]
         if other_fields:
-            self.say(
-                field,
-                "refused",
-                f"{other_fields[0]} and an explicit list exclude each other; keep one",
-            )
+            reason = f"{other_fields[0]} and an explicit list exclude each other; keep one"
+            self.say(field, "refused", reason)
             return
-        for index, entry in enumerate(as_list(value)):
-            name = str(as_dict(entry).get("name"))
-            settings = as_dict(as_dict(entry).get("config"))
-            if as_dict(entry).get("enabled") is False:
-                continue
-            if name not in known_interceptors:
-                hint = did_you_mean(name, known_interceptors)
-                self.say(
-                    f"{field}[{index}]", "refused", f"there is no interceptor {name!r}; {hint}"
-                )
-            elif nel_name := known_interceptors[name].get("name"):
-                new_keys = known_interceptors[name].get("settings", {})
-                config = {new_keys.get(key, key): setting for key, setting in settings.items()}
-                self.listed.append({"name": nel_name} | ({"config": config} if config else {}))
-                self.say(f"{field}[{index}]", "translated", f"proxy.interceptors: {nel_name}")
+        for index, item in enumerate(as_list(value)):
+            entry = as_dict(item)
+            if entry.get("enabled") is not False:
+                self._list_interceptor(f"{field}[{index}]", entry)
+
+    def _list_interceptor(self, field: str, entry: JsonDict) -> None:
+        """Translate one entry of an explicit list; an interceptor that nel does not need is left out."""
+        known_interceptors = table()["interceptors"]
+        name = str(entry.get("name"))
+        if name not in known_interceptors:
+            hint = did_you_mean(name, known_interceptors)
+            self.say(field, "refused", f"there is no interceptor {name!r}; {hint}")
+            return
+        nel_name = known_interceptors[name].get("name")
+        if not nel_name:
+            return
+        new_keys = known_interceptors[name].get("settings", {})
+        config: JsonDict = {}
+        for key, setting in as_dict(entry.get("config")).items():
+            config[new_keys.get(key, key)] = setting
+        self.listed.append(_interceptor(nel_name, config))
+        self.say(field, "translated", f"proxy.interceptors: {nel_name}")
+
+
+def _interceptor(name: str, config: JsonDict) -> JsonDict:
+    """The entry of an interceptor in nel's config; without settings it has only a name."""
+    if config:
+        return {"name": name, "config": config}
+    return {"name": name}

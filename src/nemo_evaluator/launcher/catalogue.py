@@ -44,7 +44,9 @@ class Task:
     @property
     def full_name(self) -> str:
         """The name with its harness: ``harness.task``."""
-        return f"{self.harness}.{self.name}" if self.harness else self.name
+        if self.harness:
+            return f"{self.harness}.{self.name}"
+        return self.name
 
     @property
     def container(self) -> str:
@@ -55,12 +57,11 @@ class Task:
 @cache
 def catalogue() -> tuple[Task, ...]:
     """Return all listed tasks; a family of tasks is listed once, under a name with ``*``."""
-    harnesses = read_data(_FILE)["harnesses"].items()
-    return tuple(
-        _task(harness, name, row)
-        for harness, harness_data in harnesses
-        for name, row in harness_data["tasks"].items()
-    )
+    tasks: list[Task] = []
+    for harness, harness_data in read_data(_FILE)["harnesses"].items():
+        for name, row in harness_data["tasks"].items():
+            tasks.append(_task(harness, name, row))
+    return tuple(tasks)
 
 
 def find_task(name: str, container: str | None = None) -> Task:
@@ -73,29 +74,37 @@ def find_task(name: str, container: str | None = None) -> Task:
     Raises:
         UsageError: If the name is unknown or ambiguous; the hint suggests names.
     """
-    name = read_data(_FILE)["aliases"].get(name, name)
-    harness, dot, short = name.rpartition(".")
+    data = read_data(_FILE)
+    name = data["aliases"].get(name, name)
+    harness, _, short = name.rpartition(".")
     matches = _fitting(harness, short)
-    if "://" in name or (not dot and not container and not matches and name in builtin_names()):
-        return Task(name, "", "chat", image="", nel=name)
+    if "://" in name:
+        return _own_benchmark(name)
+    if not harness and not container and not matches and name in builtin_names():
+        return _own_benchmark(name)
     if container:
         if matches:
-            task = matches[0]
-        else:
-            task = Task(short, harness, "chat", image=container, listed=False)
-        return replace(task, image=container)
-    names = read_data(_FILE)["ambiguous"].get(name) or [task.full_name for task in matches]
+            return replace(matches[0], image=container)
+        return Task(short, harness, "chat", image=container, listed=False)
+    names = data["ambiguous"].get(name) or [task.full_name for task in matches]
     if len(names) > 1:
         raise UsageError(
             f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}"
         )
     if matches:
         return matches[0]
-    if harness in read_data(_FILE)["harnesses"]:
+    if harness in data["harnesses"]:
         return replace(_task(harness, short, {}), listed=False)
-    known_names = [task_name for task in catalogue() for task_name in (task.full_name, task.name)]
+    known_names: list[str] = []
+    for task in catalogue():
+        known_names += [task.full_name, task.name]
     hint = did_you_mean(name, dict.fromkeys(known_names), "`nel ls tasks` lists them")
     raise UsageError(f"no task is called {name!r}", hint=f"{hint}; or give the task a container")
+
+
+def _own_benchmark(name: str) -> Task:
+    """Return the task that stands for a benchmark or URI of nel."""
+    return Task(name, "", "chat", image="", nel=name)
 
 
 def _fitting(harness: str, short: str) -> list[Task]:
@@ -107,34 +116,42 @@ def _fitting(harness: str, short: str) -> list[Task]:
     exact = [task for task in harness_tasks if task.name == short]
     if exact:
         return exact
-    family_members: dict[str, Task] = {}
-    for task in harness_tasks:
-        if task.name != "*" or harness:
-            wildcard = re.search(r"[*?]", task.name)
-        else:
-            wildcard = None
-        if (
-            wildcard
-            and fnmatch.fnmatchcase(short, task.name)
-            and task.harness not in family_members
-        ):
-            wildcard_text = short[wildcard.start() :]
-            params: dict[str, list[str | Any]] = {}
-            for key, value in task.params.items():
-                params[key] = [wildcard_text if item == "*" else item for item in value]
-            family_members[task.harness] = replace(task, name=short, params=params)
-    return list(family_members.values())
+    member_of_harness: dict[str, Task] = {}
+    for family in harness_tasks:
+        if family.name == "*" and not harness:
+            continue
+        wildcard = re.search(r"[*?]", family.name)
+        if wildcard is None or not fnmatch.fnmatchcase(short, family.name):
+            continue
+        member = _member(family, short, wildcard_text=short[wildcard.start() :])
+        member_of_harness.setdefault(family.harness, member)
+    return list(member_of_harness.values())
+
+
+def _member(family: Task, name: str, wildcard_text: str) -> Task:
+    """Return the member of a family of tasks.
+
+    Args:
+        family: The family, whose parameters contain ``*`` where the members differ.
+        name: The name of the member.
+        wildcard_text: The part of the name that differs between members.
+    """
+    params: dict[str, list[Any]] = {}
+    for key, values in family.params.items():
+        params[key] = [wildcard_text if value == "*" else value for value in values]
+    return replace(family, name=name, params=params)
 
 
 def _task(harness: str, name: str, row: JsonDict) -> Task:
     """Build a task from its row in the catalogue and the settings of its harness."""
-    catalogue_data = read_data(_FILE)
-    harness_data = read_data(_FILE)["harnesses"][harness]
+    data = read_data(_FILE)
+    harness_data = data["harnesses"][harness]
+    image_name = harness_data.get("image", harness)
     return Task(
         name=name,
         harness=harness,
         endpoint=row.get("type", harness_data["type"]),
-        image=f"{catalogue_data['registry']}/{harness_data.get('image', harness)}:{catalogue_data['tag']}",
+        image=f"{data['registry']}/{image_name}:{data['tag']}",
         nel=row.get("nel"),
         params=row.get("params", {}),
         defaults={**harness_data.get("defaults", {}), **row.get("defaults", {})},

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -52,22 +52,21 @@ def compose_launcher(file: Path, overrides: Sequence[str] = (), *, raw: bool = F
             "--config-mode raw takes the file as it is; -o cannot change it",
             hint="leave one of them out",
         )
-    task_overrides = [override for override in overrides if _TASK_OVERRIDE.fullmatch(override)]
+    task_overrides: list[str] = []
+    hydra_overrides = [f"hydra.searchpath=['file://{GROUPS}']"]
+    for override in overrides:
+        if _TASK_OVERRIDE.fullmatch(override):
+            task_overrides.append(override)
+        else:
+            hydra_overrides.append(override)
     with _variables():
         try:
             if raw:
                 config = OmegaConf.create(_raw(file))
             else:
-                hydra_overrides = [
-                    override for override in overrides if override not in task_overrides
-                ]
-                with initialize_config_dir(
-                    version_base="1.3", config_dir=str(file.resolve().parent)
-                ):
-                    config = compose(
-                        file.stem,
-                        overrides=[f"hydra.searchpath=['file://{GROUPS}']", *hydra_overrides],
-                    )
+                config_dir = str(file.resolve().parent)
+                with initialize_config_dir(version_base="1.3", config_dir=config_dir):
+                    config = compose(file.stem, overrides=hydra_overrides)
             for override in task_overrides:
                 _override_task(config, override)
             _refuse_missing(as_dict(OmegaConf.to_container(config, resolve=False)), file)
@@ -154,17 +153,24 @@ def _override_task(config: DictConfig, override: str) -> None:
 
 
 def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
-    """Split the path of a task override into the number of the task and the rest of the path."""
-    first_segment, _, setting_path = path.partition(".")
+    """Split the path of a task override into the number of the task and the rest of the path.
+
+    Args:
+        path: The path after ``evaluation.tasks.``; it begins with the number or the name of the task.
+        names: The names of all tasks.
+        override: The override, for errors.
+    """
+    segments = path.split(".")
+    first_segment = segments[0]
     if first_segment.isdecimal() and int(first_segment) < len(names):
-        return int(first_segment), setting_path
+        return int(first_segment), ".".join(segments[1:])
+    # The name of a task may be given with its harness, and then contains a dot.
     for name_length in (1, 2):
-        segments = path.split(".")
         name = ".".join(segments[:name_length])
         setting_path = ".".join(segments[name_length:])
         matching_numbers: list[int] = []
         for number, task_name in enumerate(names):
-            if task_name == name or task_name.rpartition(".")[2] == name:
+            if name in (task_name, task_name.rpartition(".")[2]):
                 matching_numbers.append(number)
         if len(matching_numbers) == 1 and setting_path:
             return matching_numbers[0], setting_path
@@ -181,43 +187,33 @@ def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
 
 def _refuse_missing(config: JsonDict, file: Path) -> None:
     """Raise ConfigError if values are still ``???``; hints show each value's comment and its override."""
-    comments = dict(
-        re.findall(
-            r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", file.read_text(encoding="utf-8"), re.MULTILINE
-        )
-    )
+    text = file.read_text(encoding="utf-8")
+    comment_of_key = dict(re.findall(r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", text, re.MULTILINE))
+    has_model_handle = bool(as_dict(config.get("deployment")).get("hf_model_handle"))
     problems: list[Problem] = []
     for path in _missing(config, ""):
+        if path == "deployment.checkpoint_path" and has_model_handle:
+            continue
         key = path.rpartition(".")[2]
-        if key and not (
-            path == "deployment.checkpoint_path"
-            and as_dict(config.get("deployment")).get("hf_model_handle")
-        ):
-            problems.append(
-                Problem(
-                    path,
-                    "is missing (???)",
-                    f"{comments.get(key, '')}{'; ' if key in comments else ''}-o ++{path}=VALUE",
-                )
-            )
+        if not key:
+            continue
+        hint = f"-o ++{path}=VALUE"
+        if key in comment_of_key:
+            hint = f"{comment_of_key[key]}; {hint}"
+        problems.append(Problem(path, "is missing (???)", hint))
     if problems:
         raise ConfigError(problems, source=str(file))
 
 
 def _missing(value: Any, path: str) -> Iterator[str]:
     """Yield the path of every value that is still ``???``."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
     for key, item in items:
-        if path:
-            child_path = f"{path}.{key}"
-        else:
-            child_path = str(key)
+        child_path = f"{path}.{key}" if path else str(key)
         if item == MISSING:
             yield child_path
         yield from _missing(item, child_path)
@@ -225,15 +221,17 @@ def _missing(value: Any, path: str) -> Iterator[str]:
 
 def _problem(error: Exception) -> Problem:
     """Describe an error of Hydra or OmegaConf: the field, the message, and the rest as a hint."""
-    lines: list[str] = []
+    fields: list[str] = []
+    messages: list[str] = []
     for line in str(error).splitlines():
-        if line.strip() and "object_type" not in line:
-            lines.append(line.strip())
-    path = next(
-        (line.removeprefix("full_key: ") for line in lines if line.startswith("full_key: ")),
-        "config",
-    )
-    messages = [line for line in lines if not line.startswith("full_key")]
-    return Problem(
-        path, messages[0] if messages else type(error).__name__, " ".join(messages[1:]) or None
-    )
+        text = line.strip()
+        if not text or "object_type" in text:
+            continue
+        if text.startswith("full_key: "):
+            fields.append(text.removeprefix("full_key: "))
+        elif not text.startswith("full_key"):
+            messages.append(text)
+    field = fields[0] if fields else "config"
+    if not messages:
+        return Problem(field, type(error).__name__)
+    return Problem(field, messages[0], " ".join(messages[1:]) or None)

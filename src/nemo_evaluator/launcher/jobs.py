@@ -61,12 +61,15 @@ def find_jobs(which: str) -> list[LauncherJob]:
     """
     run, number = run_of(which)
     jobs = sorted(_jobs(run, read_status(run)), key=lambda job: job.number)
-    if number is not None and all(job.number != number for job in jobs):
+    if number is None:
+        return jobs
+    named_jobs = [job for job in jobs if job.number == number]
+    if not named_jobs:
         existing_ids = ", ".join(job.job_id for job in jobs) or "none has begun"
         raise UsageError(
             f"run {invocation_of(run.run_id)} has no job {number}", hint=f"its jobs: {existing_ids}"
         )
-    return [job for job in jobs if number in (None, job.number)]
+    return named_jobs
 
 
 def _jobs(run: RunMeta, status: RunOverview) -> Iterator[LauncherJob]:

@@ -4,18 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nemo_evaluator.core.secret_places import (
-    ConfigPath,
-    SettingKind,
-    member_path,
-    place_of,
-    secret_pieces,
-)
+from nemo_evaluator.core.secret_masks import secret_pieces
+from nemo_evaluator.core.secret_places import ConfigPath, SettingKind, member_path, place_of
 from nemo_evaluator.core.types import JsonDict
 
 PREFIX: Final = "NEL_SECRET"
 # A shorter value, such as `1`, may equal that of a variable by chance.
 _SHORTEST: Final = 6
+# Kinds of settings whose whole value may refer to the variable that the launcher's config named.
+_NAMED_KINDS: Final = (SettingKind.HEADER, SettingKind.NAMED, SettingKind.ENVIRONMENT)
 
 
 class SecretReferences:
@@ -54,24 +51,17 @@ class SecretReferences:
         previous_text = ""
         for number, item in enumerate(values):
             replaced.append(self.replace(item, (*path, number), previous_text))
-            if isinstance(item, str):
-                previous_text = item
-            else:
-                previous_text = ""
+            previous_text = item if isinstance(item, str) else ""
         return replaced
 
     def _text(self, text: str, path: ConfigPath, before: str) -> str:
         """Replace the secrets in a text; a text that came from a variable refers to it by name."""
-        if text in self._names and place_of(path) in (
-            SettingKind.HEADER,
-            SettingKind.NAMED,
-            SettingKind.ENVIRONMENT,
-        ):
+        if text in self._names and place_of(path) in _NAMED_KINDS:
             return f"${{{self._names[text]}}}"
-        pieces = secret_pieces(text, path, before)
-        return "".join(
-            self._reference(piece, path) if secret else piece for piece, secret in pieces
-        )
+        replaced: list[str] = []
+        for piece, is_secret in secret_pieces(text, path, before):
+            replaced.append(self._reference(piece, path) if is_secret else piece)
+        return "".join(replaced)
 
     def _reference(self, secret: str, path: ConfigPath) -> str:
         """Return a reference to a variable that holds the secret; its name is made from the path."""

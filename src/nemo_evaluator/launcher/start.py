@@ -32,20 +32,19 @@ def converted_text(translated: Translated, source: str) -> str:
         translated: The translated config; its secrets are already references (see ``move_secrets``).
         source: The launcher's file.
     """
-    origins = {
-        path.replace("[", ".").replace("]", ""): field for path, field in translated.origins.items()
-    }
+    field_of_path: dict[str, str] = {}
+    for path, field in translated.origins.items():
+        field_of_path[path.replace("[", ".").replace("]", "")] = field
     body = yaml.safe_dump(translated.config, sort_keys=False, allow_unicode=True, width=_WIDTH)
     lines = body.splitlines()
-    for path, position in parse_document(body, source).marks.items():
-        field = origins.get(".".join(map(str, path)))
+    for keys, position in parse_document(body, source).marks.items():
+        origin = field_of_path.get(".".join(map(str, keys)))
         line = (position.line or 1) - 1
-        if field is not None and "#" not in lines[line]:
-            lines[line] += f"  # {field}"
+        if origin is not None and "#" not in lines[line]:
+            lines[line] += f"  # {origin}"
     header = [f"# Converted from {source}. Run it with: nel eval run FILE"]
-    header += [
-        f"# {translation.field}: {translation.detail}" for translation in translated.of("warned")
-    ]
+    for translation in translated.of("warned"):
+        header.append(f"# {translation.field}: {translation.detail}")
     return valid_text(scrub("\n".join([*header, *lines])) + "\n")
 
 
@@ -85,36 +84,39 @@ def start_translated(
     Returns:
         The exit code.
     """
-    run_id = new_run_id()
     if dry_run:
         with tempfile.TemporaryDirectory() as temporary_dir:
             file = Path(temporary_dir) / "config.yaml"
             file.write_text(text, encoding="utf-8")
-            return _started(
-                RunRequest(str(file), dry_run=True, command=command), translated, source
-            )
+            request = RunRequest(str(file), dry_run=True, command=command)
+            return _started(request, translated, source)
+    run_id = new_run_id()
     invocation = invocation_of(run_id)
-    file = (
-        folder or registry_dir().parent / "run_configs"
-    ).expanduser() / f"{invocation}_config.yml"
+    config_folder = folder or registry_dir().parent / "run_configs"
+    file = config_folder.expanduser() / f"{invocation}_config.yml"
     # An existing folder keeps its mode.
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomic(file, text, mode=0o600)
     output_dir = f"{translated.config['output']['dir'].rstrip('/')}/{run_id}"
-    uses_slurm = translated.config.get("cluster", {}).get("type") == "slurm"
     request = RunRequest(str(file), output_dir=output_dir, run_id=run_id, command=command)
     if not wait:
+        uses_slurm = translated.config.get("cluster", {}).get("type") == "slurm"
         request = replace(request, background=not uses_slurm, submit=uses_slurm)
     exit_code = _started(request, translated, source)
     if exit_code == 0 and not wait:
-        lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]
-        jobs = [benchmark["id"].rpartition(".") for benchmark in translated.config["benchmarks"]]
-        lines += [f"  {invocation}.{number}: {name}" for name, _, number in jobs]
-        lines += [
-            f"  nel {subcommand} {invocation}" for subcommand in ("status", "info", "logs", "kill")
-        ]
-        print("\n".join(lines), flush=True)
+        print(_submission_text(translated, file, invocation), flush=True)
     return exit_code
+
+
+def _submission_text(translated: Translated, file: Path, invocation: str) -> str:
+    """Render what the launcher prints after a submission: the config, the ids of the jobs, and the next commands."""
+    lines = [f"Config: {file}", f"Job submission successful | Invocation ID: {invocation}"]
+    for benchmark in translated.config["benchmarks"]:
+        name, _, number = benchmark["id"].rpartition(".")
+        lines.append(f"  {invocation}.{number}: {name}")
+    for subcommand in ("status", "info", "logs", "kill"):
+        lines.append(f"  nel {subcommand} {invocation}")
+    return "\n".join(lines)
 
 
 def _started(request: RunRequest, translated: Translated, source: str) -> int:
@@ -132,11 +134,9 @@ def is_own(file: Path) -> bool:
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         # Composing the config will report the error.
         return False
-    return (
-        isinstance(data, dict)
-        and "benchmarks" in data
-        and not {"evaluation", "deployment", "defaults"} & data.keys()
-    )
+    if not isinstance(data, dict) or "benchmarks" not in data:
+        return False
+    return data.keys().isdisjoint(("evaluation", "deployment", "defaults"))
 
 
 def start_own(

@@ -18,15 +18,29 @@ from nemo_evaluator.core.types import JsonDict
 Outcome = Literal["translated", "warned", "refused"]
 _DATA: Final = Path(__file__).parent / "data"
 _BARE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+
+
+# Conversions of a single value; rows of the table name them (``via``).
+def _sbatch_flags(flags: JsonDict) -> dict[str, str]:
+    """Flags of sbatch: true means a flag without a value, false and null mean no flag."""
+    texts: dict[str, str] = {}
+    for name, flag in flags.items():
+        if flag is True:
+            texts[name] = "true"
+        elif flag not in (None, False):
+            texts[name] = str(flag)
+    return texts
+
+
+def _mounts(inside_of_host: dict[str, str]) -> list[str]:
+    """Mounts as ``HOST:INSIDE``."""
+    return [f"{host}:{inside}" for host, inside in inside_of_host.items()]
+
+
 # Conversions of a single value; rows of the table name them (``via``).
 _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
-    # Flags of sbatch: true means a flag without a value, false and null mean no flag.
-    "sbatch_flags": lambda flags: {
-        name: "true" if flag is True else str(flag)
-        for name, flag in flags.items()
-        if flag not in (None, False)
-    },
-    "mounts": lambda mounts: [f"{host}:{inside}" for host, inside in mounts.items()],
+    "sbatch_flags": _sbatch_flags,
+    "mounts": _mounts,
     "words": shlex.split,
 }
 
@@ -58,6 +72,11 @@ class FieldRule:
     setting: str | None = None
     switch: str | None = None
 
+    @property
+    def complains(self) -> bool:
+        """Whether the row has a warning or a refusal."""
+        return bool(self.warn or self.refuse)
+
     def worth(self, given: Any) -> Any:
         """Convert a field's value to its form in nel's config; None when the field is not written."""
         if self.value is not None:
@@ -65,7 +84,10 @@ class FieldRule:
         if given is None:
             return None
         if isinstance(self.form, list):
-            return [part % given if "%" in part else part for part in self.form]
+            parts: list[str] = []
+            for part in self.form:
+                parts.append(part % given if "%" in part else part)
+            return parts
         if self.form is not None:
             return self.form % given
         if self.via:
@@ -99,7 +121,7 @@ class Translated:
         self.report: list[Translation] = []
 
     def say(self, field: str, outcome: Outcome, detail: str) -> None:
-        """Add the outcome of a field to the report, unless it is there already."""
+        """Add the outcome of a field to the report, unless the report already has it."""
         translation = Translation(field, outcome, detail)
         if translation not in self.report:
             self.report.append(translation)
@@ -111,9 +133,10 @@ class Translated:
     @property
     def origins(self) -> dict[str, str]:
         """The launcher's fields by the path in nel's config; the first field if several share a path."""
-        return {
-            translation.detail: translation.field for translation in reversed(self.of("translated"))
-        }
+        field_of_path: dict[str, str] = {}
+        for translation in self.of("translated"):
+            field_of_path.setdefault(translation.detail, translation.field)
+        return field_of_path
 
     def blamed(self, error: ConfigError, source: str) -> ConfigError:
         """Rewrite an error about nel's config to name the launcher's fields, which the user wrote.
@@ -130,26 +153,24 @@ class Translated:
 
     def _field(self, path: str) -> str:
         """Return the launcher's field behind a path of nel's config; if there is none, the path itself."""
+        # Services for tasks with other request settings are copies of the first.
         parts = re.split(r"(?=[.\[])", re.sub(r"^services\.model_\d+", "services.model", path))
-        origins = self.origins
-        field: str | None = None
+        field_of_path = self.origins
         for size in range(len(parts), 0, -1):
-            field = origins.get("".join(parts[:size]))
+            field = field_of_path.get("".join(parts[:size]))
             if field is not None:
-                break
-        if field is None and path.startswith("benchmarks["):
+                return f"{field} ({path})"
+        if path.startswith("benchmarks["):
             index = int(parts[1][1:-1])
             number = self.config["benchmarks"][index]["id"].rpartition(".")[2]
-            field = f"evaluation.tasks[{number}]"
-        return f"{field} ({path})" if field else path
+            return f"evaluation.tasks[{number}] ({path})"
+        return path
 
     def check(self, source: str | None = None) -> None:
         """Raise ConfigError if any field was refused."""
-        refused = self.of("refused")
-        if refused:
-            raise ConfigError(
-                [Problem(refusal.field, refusal.detail) for refusal in refused], source=source
-            )
+        problems = [Problem(refusal.field, refusal.detail) for refusal in self.of("refused")]
+        if problems:
+            raise ConfigError(problems, source=source)
 
 
 def put_in(tree: JsonDict, path: str, value: Any) -> None:
@@ -171,6 +192,16 @@ def put_in(tree: JsonDict, path: str, value: Any) -> None:
     elif isinstance(current, dict) and isinstance(value, dict):
         value = {**current, **value}
     tree[last_key] = copy.deepcopy(value)
+
+
+def _names_under(prefix: str, rows: Mapping[str, FieldRule]) -> list[str]:
+    """Return the names of the fields that the table knows under a path, each once."""
+    names: list[str] = []
+    for field in rows:
+        if field.startswith(prefix):
+            name = field.removeprefix(prefix).partition(".")[0]
+            names.append(name)
+    return list(dict.fromkeys(names))
 
 
 class TableSection:
@@ -226,35 +257,38 @@ class TableSection:
             elif isinstance(value, dict) and any(name.startswith(f"{field}.") for name in rows):
                 self.translate(value, f"{field}.")
             else:
-                siblings: list[str] = []
-                for name in rows:
-                    if name.startswith(prefix):
-                        siblings.append(name[len(prefix) :].partition(".")[0])
-                hint = did_you_mean(str(key), dict.fromkeys(siblings))
+                hint = did_you_mean(str(key), _names_under(prefix, rows))
                 self.say(field, "refused", f"is not a field of the launcher; {hint}")
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Apply the row of a field: the first of its columns that fits decides the outcome."""
-        translated_value = rule.worth(value)
-        is_harmless = (
-            rule.fine == "any" or value in (rule.fine or ()) or value == self.default(field)
-        )
-        is_empty = translated_value is None or translated_value in ("", {}, [])
         if rule.among and value not in (*rule.among, None):
             hint = did_you_mean(str(value), rule.among)
             self.say(field, "refused", f"{value!r} is not supported; {hint}")
-        elif rule.by is not None:
+            return
+        if rule.by is not None:
             getattr(self, f"_{rule.by}")(field, value)
-        elif is_empty or (is_harmless and (rule.warn or rule.refuse)):
+            return
+        translated_value = rule.worth(value)
+        is_empty = translated_value is None or translated_value in ("", {}, [])
+        has_no_effect = is_empty or (self._is_harmless(field, rule, value) and rule.complains)
+        if has_no_effect:
             self.say(field, "translated", "needs nothing")
         elif rule.to is not None:
-            self.put(field, rule.to.replace("*", field.rpartition(".")[2]), translated_value)
+            path = rule.to.replace("*", field.rpartition(".")[2])
+            self.put(field, path, translated_value)
         elif rule.note is not None:
             self.say(field, "translated", rule.note)
         elif rule.warn:
             self.say(field, "warned", str(rule.warn))
         else:
             self.say(field, "refused", str(rule.refuse))
+
+    def _is_harmless(self, field: str, rule: FieldRule, value: Any) -> bool:
+        """Return whether a value needs no warning: the row lists it, or it is the default."""
+        if rule.fine == "any" or value in (rule.fine or ()):
+            return True
+        return bool(value == self.default(field))
 
 
 def shell(value: str) -> str:

@@ -54,9 +54,9 @@ def translate(
             tasks.append(task)
     _services(head, tasks)
     draft.config["benchmarks"] = [task.bench for task in tasks]
-    report = as_dict(draft.config.get("output")).get("report")
-    if report:
-        draft.config["output"]["report"] = list(dict.fromkeys(["markdown", *report]))
+    output = as_dict(draft.config.get("output"))
+    if output.get("report"):
+        output["report"] = list(dict.fromkeys(["markdown", *output["report"]]))
     draft.config = {key: draft.config[key] for key in _ORDER if key in draft.config}
     return draft
 
@@ -109,23 +109,32 @@ def _chosen(
     tasks = [as_dict(task) for task in as_list(evaluation.get("tasks"))]
     if not tasks:
         draft.say("evaluation.tasks", "refused", "there are no tasks; `nel ls tasks` lists them")
-    numbers_by_name: dict[str, set[int]] = {}
+    numbered_tasks = list(enumerate(tasks))
+    if not only:
+        return numbered_tasks
+    numbers_of_name = _numbers_of_names(tasks)
+    chosen_numbers: set[int] = set()
+    for name in only:
+        if name not in numbers_of_name:
+            task_names = [f"{task.get('name')}.{number}" for number, task in numbered_tasks]
+            raise UsageError(
+                f"-t {name}: no such task in the config",
+                hint=f"its tasks: {', '.join(task_names)}",
+            )
+        chosen_numbers |= numbers_of_name[name]
+    return [(number, task) for number, task in numbered_tasks if number in chosen_numbers]
+
+
+def _numbers_of_names(tasks: Sequence[JsonDict]) -> dict[str, set[int]]:
+    """Return the numbers of the tasks that each name stands for: with or without harness and number."""
+    numbers_of_name: dict[str, set[int]] = {}
     for number, task in enumerate(tasks):
         full_name = str(task.get("name"))
-        for name in (full_name, full_name.rpartition(".")[2]):
-            numbers_by_name.setdefault(name, set()).add(number)
-            numbers_by_name.setdefault(f"{name}.{number}", set()).add(number)
-    chosen: set[int] = set()
-    for name in only:
-        if name not in numbers_by_name:
-            task_names = ", ".join(
-                f"{task.get('name')}.{number}" for number, task in enumerate(tasks)
-            )
-            raise UsageError(
-                f"-t {name}: no such task in the config", hint=f"its tasks: {task_names}"
-            )
-        chosen |= numbers_by_name[name]
-    return [(number, task) for number, task in enumerate(tasks) if not only or number in chosen]
+        short_name = full_name.rpartition(".")[2]
+        for name in (full_name, short_name):
+            numbers_of_name.setdefault(name, set()).add(number)
+            numbers_of_name.setdefault(f"{name}.{number}", set()).add(number)
+    return numbers_of_name
 
 
 def _task(
@@ -133,37 +142,57 @@ def _task(
 ) -> TaskScope | None:
     """Translate one task; None when it is refused as a whole.
 
-    ``index`` counts the chosen tasks, ``number`` all tasks of the config.
+    Args:
+        head: The translation of the run around the task.
+        index: Index among the chosen tasks.
+        number: Index among all tasks of the config.
+        own: The task's entry in the config.
+        containers: Run the task in its harness's container.
     """
-    field = f"evaluation.tasks[{number}].name"
     image = own.get("container")
-    try:
-        task = find_task(str(own.get("name")), image)
-    except UsageError as error:
-        head.say(field, "refused", f"{error.message}: {error.hint}")
+    task = _find_trusted(head, f"evaluation.tasks[{number}].name", str(own.get("name")), image)
+    if task is None:
         return None
-    if not task.listed and not image and os.environ.get(UNLISTED) != "1":
-        reason = f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1"
-        head.say(field, "refused", reason)
-        return None
-    in_harness = bool(task.harness) and (containers or task.nel is None)
-    contained = bool(image) or in_harness
+    runs_in_harness = bool(task.harness) and (containers or task.nel is None)
+    contained = bool(image) or runs_in_harness
     shared = head.config["evaluation"]
     shared_settings = as_dict(shared.get("nemo_evaluator_config"))
     settings = deep_merge(shared_settings, as_dict(own.get("nemo_evaluator_config")))
     scope = TaskScope(head, index, number, task=task, own=own, shared=shared, contained=contained)
-    endpoint = (
+    endpoint_type = (
         own.get("endpoint_type")
         or _endpoint_type(settings)
         or _endpoint_type(head.config)
         or task.endpoint
     )
-    scope.surround(str(endpoint))
+    scope.surround(str(endpoint_type))
     own_fields = {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
     if not contained:
         settings = deep_merge(_defaults(task, settings), settings)
     scope.translate(scope.shell | own_fields | settings)
     return scope
+
+
+def _find_trusted(head: Head, field: str, name: str, image: str | None) -> Task | None:
+    """Return a task that the catalogue lists, or that the user trusts; None when it is refused.
+
+    Args:
+        head: The translation of the run, which gets the reason of a refusal.
+        field: The field with the name of the task.
+        name: The name of the task.
+        image: The container that the config gives for the task, if any.
+    """
+    try:
+        task = find_task(name, image)
+    except UsageError as error:
+        head.say(field, "refused", f"{error.message}: {error.hint}")
+        return None
+    is_trusted = task.listed or bool(image) or os.environ.get(UNLISTED) == "1"
+    if not is_trusted:
+        reason = f"{task.full_name} is not in the catalogue; if you trust it: export {UNLISTED}=1"
+        head.say(field, "refused", reason)
+        return None
+    return task
 
 
 def _endpoint_type(tree: JsonDict) -> Any:
@@ -174,11 +203,15 @@ def _endpoint_type(tree: JsonDict) -> Any:
 
 def _defaults(task: Task, settings: JsonDict) -> JsonDict:
     """The catalogue's defaults of a task, in the form of ``nemo_evaluator_config``."""
-    extra = {key: task.defaults[key] for key in _EXTRA if key in task.defaults}
     params = as_dict(as_dict(settings.get("config")).get("params"))
-    if "n_samples" in as_dict(params.get("extra")):
-        extra.pop("num_repeats", None)
-    defaults: JsonDict = {key: value for key, value in task.defaults.items() if key not in _EXTRA}
+    has_own_samples = "n_samples" in as_dict(params.get("extra"))
+    defaults: JsonDict = {}
+    extra: JsonDict = {}
+    for key, value in task.defaults.items():
+        if key not in _EXTRA:
+            defaults[key] = value
+        elif not (key == "num_repeats" and has_own_samples):
+            extra[key] = value
     if extra:
         defaults["extra"] = extra
     return {"config": {"params": defaults}}
@@ -201,20 +234,26 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
             head.say(f"evaluation.tasks[{task.number}]", "refused", reason)
         if task.judge is not None:
             _judge(services, task, task.judge)
-    # Last to first: the others start as copies of the first, which must not have settings of its own yet.
-    for variant in reversed(range(len(variants))):
-        name = _service_name(variant)
-        if variant:
-            services.setdefault(name, copy.deepcopy(base))
-        for key, value in variants[variant].items():
-            path = f"proxy.{key}" if key in ("interceptors", "cache") else key
-            put_in(services[name], path, value)
+    # The other services start as copies of the first, before it gets settings of its own.
+    for variant in reversed(range(1, len(variants))):
+        services.setdefault(_service_name(variant), copy.deepcopy(base))
+    for variant, settings in enumerate(variants):
+        _put_service_settings(services[_service_name(variant)], settings)
     _warn_of_differences(head, tasks)
+
+
+def _put_service_settings(service: JsonDict, settings: JsonDict) -> None:
+    """Write the request settings of tasks into their service; those of the proxy have a section of their own."""
+    for key, value in settings.items():
+        path = f"proxy.{key}" if key in ("interceptors", "cache") else key
+        put_in(service, path, value)
 
 
 def _service_name(variant: int) -> str:
     """Name a service by its place among the variants: model, model_2, model_3."""
-    return f"model_{variant + 1}" if variant else "model"
+    if variant == 0:
+        return "model"
+    return f"model_{variant + 1}"
 
 
 def _share_patience(base: JsonDict, tasks: list[TaskScope]) -> None:
