@@ -16,7 +16,7 @@ from made_runs import records, trajectory, write_run
 
 from nemo_evaluator.cli.view import view
 from nemo_evaluator.core import secrets
-from nemo_evaluator.view import static_export
+from nemo_evaluator.view import exported_rows, static_export
 
 KEY = "sk-this-key-is-known-0123456789"
 
@@ -40,7 +40,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_run(root / "runs" / "other", 20, model="model-b", wrong=(3, 4))
     secret = secrets.Secret(KEY)
     patch = pytest.MonkeyPatch()
-    patch.setattr(static_export, "_CHUNK", 100_000)
+    patch.setattr(exported_rows, "_CHUNK", 100_000)
     try:
         done = CliRunner().invoke(view, [str(root / "runs"), "--export", str(root / "site")])
         assert done.exit_code == 0, done.output

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from made_runs import write_run
 
-from nemo_evaluator.view.server import PAGE, STATIC
+from nemo_evaluator.view.page_html import STATIC, page_html
 
 # The module, the function, its arguments, and what it returns.
 _CALLS: list[tuple[str, str, list[Any], Any]] = [
@@ -98,7 +98,7 @@ _CALLS: list[tuple[str, str, list[Any], Any]] = [
 
 
 def test_the_page_names_every_script_so_that_they_load_side_by_side() -> None:
-    page = (STATIC / PAGE).read_text(encoding="utf-8")
+    page = page_html()
     preloaded = re.findall(r'<link rel="modulepreload" href="([\w./]+)">', page)
     scripts = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js")}
     assert sorted(preloaded) == sorted(scripts - {"app.js"})

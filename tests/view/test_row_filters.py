@@ -21,7 +21,7 @@ from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.labels import Label, append_label
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.runs.row_filters import FILTERS, ORDERS, FilterDefinition
-from nemo_evaluator.view.page_rows import read_wish
+from nemo_evaluator.view.row_query import parse_row_query
 
 # Bounds below, within and above the values of the rows.
 _BOUNDS = {
@@ -129,7 +129,7 @@ def test_the_fields_of_the_index_filter_are_the_filters_of_the_table() -> None:
 @pytest.mark.parametrize("query", [{"status": "lost"}, {"label": "maybe"}, {"min_reward": "much"}])
 def test_a_value_that_a_filter_does_not_know_is_refused(run: Path, query: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=r"cannot be|not a number"):
-        read_wish(query, BenchmarkFolder(run / "sums"))
+        parse_row_query(query, BenchmarkFolder(run / "sums"))
 
 
 @pytest.mark.needs("chromium")

@@ -15,7 +15,7 @@ import pytest
 from made_runs import records, write_run
 
 from nemo_evaluator.runs.labels import read_labels
-from nemo_evaluator.view.server import STATIC
+from nemo_evaluator.view.page_html import STATIC
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,10 @@ import pytest
 from nemo_evaluator.runs.folder import BenchmarkFolder
 from nemo_evaluator.runs.query import RowFilter
 from nemo_evaluator.store.layout import TaskPaths
-from nemo_evaluator.view import page_rows, pages
+from nemo_evaluator.view.page_rows import RowMatch, search, table_page
+from nemo_evaluator.view.row_download import download
+from nemo_evaluator.view.row_page import row_page
+from nemo_evaluator.view.row_query import RowQuery
 
 _LEVELS = 100_000
 _LONG = 80_000_000 if os.environ.get("NEL_TEST_ALL") else 8_000_000
@@ -54,34 +57,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkFolder:
 
 
 def test_a_row_that_cannot_be_read_is_listed_with_the_reason(folder: BenchmarkFolder) -> None:
-    page = page_rows.page_of(folder, page_rows.Wish(), 0, 50)
-    assert page["total"] == 6
-    listed = {line["problem_idx"]: line for line in page["rows"]}
+    page = table_page(folder, RowQuery(), 0, 50)
+    assert page.total == 6
+    listed = {line.problem_idx: line for line in page.rows}
     assert sorted(listed) == [0, 1, 2, 3, 4, 5]
-    assert listed[1]["prompt"] == f"(long row, {_LONG / 2**20:.1f} MB)"
-    assert (listed[2]["cause"], listed[2]["reward"]) == ("unreadable", None)
-    assert "bytes that cannot be read: it is nested too deep" in listed[2]["answer"]
-    assert "it is not JSON" in listed[4]["answer"]
+    assert listed[1].prompt == f"(long row, {_LONG / 2**20:.1f} MB)"
+    assert (listed[2].cause, listed[2].reward) == ("unreadable", None)
+    assert "bytes that cannot be read: it is nested too deep" in listed[2].answer
+    assert "it is not JSON" in listed[4].answer
     assert (folder.progress().scored, folder.progress().failed) == (4, 2)
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_every_row_has_a_page(folder: BenchmarkFolder, number: int) -> None:
-    page = pages.row_page(folder, number, 0)
-    assert page["facts"]["bytes"] > 0
-    assert (page["facts"]["status"] == "failed") is (number in (2, 4))
+    page = row_page(folder, number, 0)
+    assert page.facts["bytes"] > 0
+    assert (page.facts["status"] == "failed") is (number in (2, 4))
     if number in (2, 4):
-        assert "cannot be read" in page["facts"]["error"]
+        assert "cannot be read" in page.facts["error"]
     if number == 1:
-        assert page["cut"] == {"row/model_response": _LONG}
+        assert page.cut == {"row/model_response": _LONG}
 
 
 def test_they_are_exported_and_searched_as_placeholders(folder: BenchmarkFolder) -> None:
-    lines = b"".join(
-        page_rows.exported(folder, page_rows.Wish(RowFilter(status="failed")), "jsonl")
-    ).splitlines()
+    lines = b"".join(download(folder, RowQuery(RowFilter(status="failed")), "jsonl")).splitlines()
     assert [json.loads(line)["failure"]["cause"] for line in lines] == ["unreadable", "unreadable"]
-    assert len(b"".join(page_rows.exported(folder, page_rows.Wish(), "csv")).splitlines()) == 7
-    wish = page_rows.Wish(text="a", metadata=(("deep", "["),))
-    hits = [hit for hit in page_rows.search(folder, wish) if not isinstance(hit, dict)]
-    assert [place.key for place, _ in hits] == [(3, 0)]
+    assert len(b"".join(download(folder, RowQuery(), "csv")).splitlines()) == 7
+    query = RowQuery(text="a", metadata=(("deep", "["),))
+    matches = [result for result in search(folder, query) if isinstance(result, RowMatch)]
+    assert [match.indexed_row.key for match in matches] == [(3, 0)]

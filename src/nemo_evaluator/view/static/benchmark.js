@@ -26,7 +26,7 @@ const SCORE_COLUMNS = [["Score"], ["Value", "r"], ["95% interval", "r"], ["n", "
 function useFigures(address, isRunning) {
   const { run, bench } = address;
   const [round, setRound] = useState(0);
-  const [figures] = useData(signal => source.figures(address, signal), [run, bench, round]);
+  const [figures] = useData(signal => source.data("figures", address, signal), [run, bench, round]);
   useEffect(() => {
     if (!isRunning) {
       return undefined;

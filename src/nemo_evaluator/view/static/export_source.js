@@ -8,9 +8,9 @@ import { METADATA, metadataField } from "./rows_query.js";
 
 const PARTIAL_CONTENT = 206;
 
-/** The name of a benchmark among the exported data. */
+/** The name of a run, or of one of its benchmarks, among the exported data. */
 function nameOf({ run, bench }) {
-  return `${run}/${bench}`;
+  return bench === undefined ? run : `${run}/${bench}`;
 }
 
 async function fetchJson(path, signal) {
@@ -96,8 +96,7 @@ function fitsSearch(row, query) {
 
 /**
  * Makes the source of an export.
- * @param {Object} data What the export wrote: runs, pages, figures, facets, places, compared,
- *   whole.
+ * @param {Object} data What the export wrote; `view/export_data.py` describes it.
  */
 export function exportSource(data) {
   const readTable = tableReader(data);
@@ -143,9 +142,7 @@ export function exportSource(data) {
     filters: data.filters.filters,
     canCompare: data.compared.length > 0,
     runs: async () => ({ runs: data.runs, who: "" }),
-    run: async key => data.pages[key],
-    figures: async address => ({ html: data.figures[nameOf(address)] || "" }),
-    facets: async address => data.facets[nameOf(address)],
+    data: async (name, address) => data.data[name][nameOf(address)],
     compare: (keys, signal) => readComparison(data, keys, signal),
     rows,
     search,

@@ -34,7 +34,7 @@ function useNewRows(run, bench) {
 /** The page. */
 export function Rows({ words: [, run, bench], query }) {
   const address = { run, bench };
-  const [facets] = useData(signal => source.facets(address, signal), [run, bench]);
+  const [facets] = useData(signal => source.data("facets", address, signal), [run, bench]);
   const rowCount = useNewRows(run, bench);
   const [showsChoice, setShowsChoice] = useState(false);
   const columns = knownColumns(query.cols);

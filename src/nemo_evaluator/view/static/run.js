@@ -27,7 +27,7 @@ function useRunChanges(key) {
 /** The page of a run. */
 export function Run({ words: [, key] }) {
   const [latest, endings] = useRunChanges(key);
-  const [run, error] = useData(signal => source.run(key, signal), [key, endings]);
+  const [run, error] = useData(signal => source.data("run", { run: key }, signal), [key, endings]);
   if (!run) {
     return html`<${Wait} error=${error} />`;
   }

@@ -77,9 +77,7 @@ function watch(keys, onRun) {
 
 const METHODS = {
   runs: signal => askJson("runs", {}, { signal }),
-  run: (key, signal) => askJson("run", { run: key }, { signal }),
-  figures: (address, signal) => askJson("figures", address, { signal }),
-  facets: (address, signal) => askJson("facets", address, { signal }),
+  data: (name, address, signal) => askJson(name, address, { signal }),
   compare: (keys, signal) => askJson("compare", { runs: keys.join(",") }, { signal }),
   rows: (address, query, { offset, limit, signal }) =>
     askJson("rows", { ...query, ...address, offset, limit }, { signal }),

@@ -8,9 +8,9 @@ import { serverSource } from "./server_source.js";
  * `problem` and `repeat`. Methods return promises, `watch` and `downloadUrl` excepted.
  *
  * - `runs(signal)`: all runs.
- * - `run(key, signal)`: the page of one.
- * - `figures(address, signal)`: `{html}`, the plots of a benchmark.
- * - `facets(address, signal)`: what its rows can be filtered by.
+ * - `data(name, address, signal)`: the data with that name in `view/page_data.py`: `run`, the page
+ *   of a run, for which `address` has no `bench`; `figures`, `{html}` with the plots of a
+ *   benchmark; `facets`, what its rows can be filtered by.
  * - `compare(keys, signal)`: runs side by side.
  * - `rows(address, query, {offset, limit, signal})`: `{total, rows}`, a part of the rows that fit.
  * - `search(address, query, {onMessage, signal})`: calls `onMessage` with each row that has a text,
