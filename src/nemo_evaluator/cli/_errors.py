@@ -20,33 +20,39 @@ def tell(error: NelError | OSError | click.ClickException) -> int:
     Returns:
         The exit code.
     """
-    if (
-        isinstance(error, click.NoSuchOption)
-        and (suggestion := same_word("options", error.option_name)) is not None
-    ):
-        error = click.UsageError(
-            f"No such option {error.option_name!r}. Did you mean {suggestion!r}?", ctx=error.ctx
-        )
+    if isinstance(error, click.NoSuchOption):
+        error = _with_suggestion(error)
     if isinstance(error, click.ClickException):
         error.show()
         return EXIT_USAGE
-    if isinstance(error, NelError):
-        shown_error = error
-    else:
-        shown_error = storage_error(error)
+    shown_error = error if isinstance(error, NelError) else storage_error(error)
     click.echo(harmless(render_error(shown_error)), err=True)
     return shown_error.exit_code
+
+
+def _with_suggestion(error: click.NoSuchOption) -> click.UsageError:
+    """Return an error that suggests nel's name for another tool's option; without one, the error itself."""
+    suggestion = same_word("options", error.option_name)
+    if suggestion is None:
+        return error
+    return click.UsageError(
+        f"No such option {error.option_name!r}. Did you mean {suggestion!r}?", ctx=error.ctx
+    )
 
 
 def render_error(error: NelError) -> str:
     """Render an error as text; a config error lists its problems, each with its place and hint."""
     if not isinstance(error, ConfigError) or not error.problems:
-        return scrub(f"error: {error.message}" + (f"\n  hint: {error.hint}" if error.hint else ""))
+        text = f"error: {error.message}"
+        if error.hint:
+            text += f"\n  hint: {error.hint}"
+        return scrub(text)
     source_note = f" in {error.source}" if error.source else ""
     lines = [f"error: {counted(len(error.problems), 'problem')}{source_note}"]
     for problem in error.problems:
         lines += ["", f"  {problem_place(problem, error.source)}: {problem.message}"]
-        lines += [f"    hint: {problem.hint}"] if problem.hint else []
+        if problem.hint:
+            lines.append(f"    hint: {problem.hint}")
     return scrub("\n".join(lines))
 
 
@@ -80,15 +86,15 @@ def better_command(group: str, word: str, known: Sequence[str]) -> str | None:
     """
     if word.endswith((".yaml", ".yml")):
         return f"nel eval run {word}"
-    if group.endswith(" eval") and (
-        word.endswith(".py") or ".py:" in word or ".py@" in word or "://" in word
-    ):
+    is_eval = group.endswith(" eval")
+    names_benchmark = word.endswith(".py") or any(mark in word for mark in (".py:", ".py@", "://"))
+    if is_eval and names_benchmark:
         return f"nel eval run --bench {word.partition('@')[0]}"
     nearest_command = nearest(word, list(known))
-    if nearest_command is None and group.endswith(" eval"):
-        return f"nel eval run --bench {word}"
     if nearest_command is not None:
         return f"{group} {nearest_command}"
+    if is_eval:
+        return f"nel eval run --bench {word}"
     return same_word("commands", word)
 
 
@@ -99,15 +105,10 @@ def same_word(kind: str, word: str) -> str | None:
         kind: ``commands`` or ``options``.
         word: The name in the other tool.
     """
-    peer_names_by_own = yaml.safe_load(
-        Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8")
-    )[kind]
+    text = Path(__file__).with_name("peers.yaml").read_text(encoding="utf-8")
+    peer_names_by_own: dict[str, list[str]] = yaml.safe_load(text)[kind]
     normalised = word.replace("_", "-").lower()
-    return next(
-        (
-            own_name
-            for own_name, peer_names in peer_names_by_own.items()
-            if normalised in peer_names
-        ),
-        None,
-    )
+    for own_name, peer_names in peer_names_by_own.items():
+        if normalised in peer_names:
+            return own_name
+    return None

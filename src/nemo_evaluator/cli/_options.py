@@ -6,7 +6,7 @@ Heavy packages are imported by name: listing the commands must not load them.
 import glob
 import importlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,22 @@ PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False)
 
 
+def with_options(options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a decorator that adds options to a command.
+
+    Args:
+        options: The options, in the order in which the help lists them.
+    """
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        """Add the options, the last one first, as a stack of decorators does."""
+        for add_option in reversed(options):
+            command = add_option(command)
+        return command
+
+    return add_options
+
+
 def say(line: str) -> None:
     """Print a line for people on stderr; stdout is for output that programs read."""
     click.echo(line, err=True)
@@ -30,22 +46,21 @@ def say(line: str) -> None:
 
 def benchmark_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a benchmark."""
-    names: list[str] = importlib.import_module(
-        "nemo_evaluator.environments.registry"
-    ).list_environments()
-    return [name for name in names if name.startswith(incomplete)]
+    registry = importlib.import_module("nemo_evaluator.environments.registry")
+    return [name for name in registry.list_environments() if name.startswith(incomplete)]
 
 
 def run_ids(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete a run id, with what the run evaluates; a folder names a run, too."""
-    runs = importlib.import_module("nemo_evaluator.store.run_registry").list_runs()
+    run_registry = importlib.import_module("nemo_evaluator.store.run_registry")
     completions: list[CompletionItem[Any]] = []
-    for run in runs:
+    for run in run_registry.list_runs():
         if run.run_id.startswith(incomplete):
             completions.append(CompletionItem(run.run_id, help=run.config_summary))
-    return [*completions, CompletionItem(incomplete, type="dir")]
+    completions.append(CompletionItem(incomplete, type="dir"))
+    return completions
 
 
 def benchmarks_and_runs(
@@ -60,17 +75,15 @@ def config_files(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the path of a YAML file."""
-    folder, _, name_start = incomplete.rpartition("/")
-    paths = sorted(
-        Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(
-            f"{glob.escape(name_start)}*"
-        )
-    )
-    names = [path.name + "/" if path.is_dir() else path.name for path in paths]
-    matching_names = [name for name in names if name.endswith(("/", ".yaml", ".yml"))]
-    return [
-        CompletionItem(f"{incomplete.removesuffix(name_start)}{name}") for name in matching_names
-    ]
+    typed_folder, slash, name_start = incomplete.rpartition("/")
+    folder = Path(typed_folder or slash or ".")
+    completions: list[CompletionItem[Any]] = []
+    for path in sorted(folder.glob(f"{glob.escape(name_start)}*")):
+        if path.is_dir():
+            completions.append(CompletionItem(f"{typed_folder}{slash}{path.name}/"))
+        elif path.name.endswith((".yaml", ".yml")):
+            completions.append(CompletionItem(f"{typed_folder}{slash}{path.name}"))
+    return completions
 
 
 def show_table(
@@ -83,7 +96,8 @@ def show_table(
         narrow: Indices of the columns that are shortened to fit the terminal, in this order.
         more: Lines to print after the table.
     """
-    click.echo(harmless("\n".join([*table(rows, terminal_width(), narrow), *more])))
+    lines = [*table(rows, terminal_width(), narrow), *more]
+    click.echo(harmless("\n".join(lines)))
 
 
 def load_whole(
@@ -112,6 +126,6 @@ def load_whole(
 
 def echo_verdict(text: str) -> None:
     """Print text whose lines may start with a verdict, in colour on a terminal."""
-    click.echo(
-        coloured(harmless(text)), nl=False, color=False if os.environ.get("NO_COLOR") else None
-    )
+    # None: click decides by whether stdout is a terminal.
+    use_colour = False if os.environ.get("NO_COLOR") else None
+    click.echo(coloured(harmless(text)), nl=False, color=use_colour)

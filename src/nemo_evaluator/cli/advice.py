@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from nemo_evaluator.assistant.checkpoint import find_checkpoint, read_checkpoint
-from nemo_evaluator.assistant.recipes import find_recipe, recipes, render
+from nemo_evaluator.assistant.recipes import Recipe, find_recipe, recipes, render
 from nemo_evaluator.assistant.serving import advise, apply_advice
 from nemo_evaluator.cli._options import option, show_table
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.terminal import harmless
+from nemo_evaluator.core.types import JsonDict
 
 
 @click.command()
@@ -19,32 +20,31 @@ from nemo_evaluator.core.terminal import harmless
 def recipe(name: str | None, as_json: bool) -> None:
     """Show a benchmark's usual repeats, limits and needs, as a config entry; without NAME, list all recipes."""
     if name:
-        chosen_recipes = [find_recipe(name)]
-    else:
-        chosen_recipes = list(recipes().values())
+        chosen_recipe = find_recipe(name)
+        if as_json:
+            click.echo(dumps(_document(chosen_recipe), indent=True))
+        else:
+            click.echo(render("recipe.txt.j2", **asdict(chosen_recipe)))
+        return
     if as_json:
-        data = [
-            {**asdict(chosen_recipe), "benchmark": chosen_recipe.benchmark}
-            for chosen_recipe in chosen_recipes
-        ]
-        click.echo(dumps(data[0] if name else data, indent=True))
+        click.echo(dumps([_document(recipe) for recipe in recipes().values()], indent=True))
         return
-    if not name:
-        rows: list[tuple[str, str, str, str, str]] = []
-        for chosen_recipe in chosen_recipes:
-            rows.append(
-                (
-                    chosen_recipe.name,
-                    str(chosen_recipe.repeats),
-                    chosen_recipe.damage,
-                    ", ".join(chosen_recipe.needs) or "-",
-                    chosen_recipe.title,
-                )
-            )
-        header = ("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")
-        show_table([header, *rows], narrow=(3, 4))
-        return
-    click.echo(render("recipe.txt.j2", **asdict(chosen_recipes[0])))
+    rows = [("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")]
+    for listed_recipe in recipes().values():
+        row = (
+            listed_recipe.name,
+            str(listed_recipe.repeats),
+            listed_recipe.damage,
+            ", ".join(listed_recipe.needs) or "-",
+            listed_recipe.title,
+        )
+        rows.append(row)
+    show_table(rows, narrow=(3, 4))
+
+
+def _document(recipe: Recipe) -> JsonDict:
+    """Return a recipe as JSON data."""
+    return asdict(recipe) | {"benchmark": recipe.benchmark}
 
 
 @click.command(name="inspect-model")
@@ -66,26 +66,28 @@ def inspect_model(
     nel executes no code of the checkpoint, and looks for a hub name (ORG/NAME) only in the local Hugging Face cache.
     """
     folder = find_checkpoint(model)
-    if not Path(model).expanduser().exists():
-        model_name: str | None = model
-    else:
-        model_name = None
-    advice = advise(read_checkpoint(folder, model_name), gpus, gpu_memory)
+    is_hub_name = not Path(model).expanduser().exists()
+    hub_name = model if is_hub_name else None
+    advice = advise(read_checkpoint(folder, hub_name), gpus, gpu_memory)
     changed: list[str] = []
     if config is not None:
         path = Path(config)
-        served_model = model_name or str(folder.resolve())
+        served_model = hub_name or str(folder.resolve())
         text, changed = apply_advice(path.read_text(encoding="utf-8"), advice, served_model)
         write_atomic(path, text.encode())
     if as_json:
         click.echo(dumps(asdict(advice) | {"changed": changed}, indent=True))
-    else:
-        benchmark_lines: list[str] = []
-        for name in advice.benchmarks:
-            benchmark_lines.append(
-                f"{name} ({recipes()[name].damage})" if name in recipes() else name
-            )
-        facts = {field.name: getattr(advice, field.name) for field in fields(advice)} | {
-            "benchmarks": benchmark_lines
-        }
-        click.echo(harmless(render("inspect.txt.j2", **facts, changed=changed, config=config)))
+        return
+    # Not ``asdict``: the template uses properties of the parts.
+    values: JsonDict = {field.name: getattr(advice, field.name) for field in fields(advice)}
+    values["benchmarks"] = [_with_damage(name) for name in advice.benchmarks]
+    values["changed"] = changed
+    values["config"] = config
+    click.echo(harmless(render("inspect.txt.j2", **values)))
+
+
+def _with_damage(benchmark: str) -> str:
+    """Name a benchmark, with how well it shows quantization damage if a recipe says so."""
+    if benchmark in recipes():
+        return f"{benchmark} ({recipes()[benchmark].damage})"
+    return benchmark

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -10,7 +11,8 @@ from nemo_evaluator.cli._options import PATH, echo_verdict, option
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import terminal_width
-from nemo_evaluator.decisions.check.check_run import CheckLimits, check_path
+from nemo_evaluator.decisions.check.check_run import check_path
+from nemo_evaluator.decisions.check.checked_run import CheckLimits
 from nemo_evaluator.decisions.check.findings import FailureClass, RunCheck, RunStatus
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.store.sums import MEND, damaged_files
@@ -37,7 +39,15 @@ _SHARE = click.FloatRange(0, 1)
 @option("--max-refusals", type=_SHARE, default=_LIMITS.refusals, help="Maximum share of refusals.")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 @option("--strict/--no-strict", default=True, help="Exit with 2 on DEGRADED, or with 0.")
-def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
+def check(
+    run: Path,
+    max_failed: float,
+    max_truncated: float,
+    max_unparsed: float,
+    max_refusals: float,
+    as_json: bool,
+    strict: bool,
+) -> None:
     """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.
 
     A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 nothing to
@@ -46,48 +56,48 @@ def check(run: Path, as_json: bool, strict: bool, **limits: float) -> None:
     damage = damaged_files(run)
     if damage:
         raise UsageError("; ".join(damage), hint=MEND)
-    checks = check_path(
-        run, CheckLimits(**{name.removeprefix("max_"): limit for name, limit in limits.items()})
+    limits = CheckLimits(
+        failed=max_failed,
+        truncated=max_truncated,
+        unparsed=max_unparsed,
+        refusals=max_refusals,
     )
+    checks = check_path(run, limits)
     if not checks:
         hint = "give the output directory of a finished run"
         raise UsageError(f"no bundle (eval-*.json) under {run}: {FailureClass.CONFIG}", hint=hint)
-    worst = max((run_check.status for run_check in checks), key=list(RunStatus).index)
+    statuses = [run_check.status for run_check in checks]
+    worst = max(statuses, key=list(RunStatus).index)
     if as_json:
-        click.echo(
-            dumps(
-                {"status": str(worst), "benchmarks": [run_check.to_dict() for run_check in checks]}
-            )
-        )
+        documents = [run_check.to_dict() for run_check in checks]
+        click.echo(dumps({"status": str(worst), "benchmarks": documents}))
     else:
-        counts = Counter(run_check.status for run_check in checks)
-        counts_text = ", ".join(
-            f"{counts[status]} {status}" for status in RunStatus if counts[status]
-        )
+        text = "".join(map(_text, checks))
         if len(checks) > 1:
-            total_line = f"{len(checks)} benchmarks: {counts_text}\n"
-        else:
-            total_line = ""
-        echo_verdict("".join(map(_text, checks)) + total_line)
+            text += f"{len(checks)} benchmarks: {_counts_text(statuses)}\n"
+        echo_verdict(text)
     if strict or worst is RunStatus.INVALID:
         sys.exit(worst.exit_code)
 
 
-def _text(one: RunCheck) -> str:
+def _counts_text(statuses: Iterable[RunStatus]) -> str:
+    """Render how many benchmarks have each status."""
+    counts = Counter(statuses)
+    return ", ".join(f"{counts[status]} {status}" for status in RunStatus if counts[status])
+
+
+def _text(run_check: RunCheck) -> str:
     """Render the findings of one benchmark as plain text."""
-    if one.failure_class not in (None, FailureClass.UNKNOWN):
-        failure_text = f" ({one.failure_class})"
-    else:
-        failure_text = ""
-    problem_count = words.counted(one.problems, "problem")
+    headline = f"{run_check.status}  {run_check.benchmark}"
+    if run_check.failure_class not in (None, FailureClass.UNKNOWN):
+        headline += f" ({run_check.failure_class})"
+    headline += f": {words.counted(run_check.problems, 'problem')}"
+    if run_check.rows != run_check.problems:
+        headline += f" in {run_check.rows:,} rows"
+    headline += f", {run_check.run_id or run_check.path}"
     width = terminal_width()
-    problem_count += f" in {one.rows:,} rows" if one.rows != one.problems else ""
-    lines = words.wrapped(
-        f"{one.status}  {one.benchmark}{failure_text}: {problem_count}, {one.run_id or one.path}",
-        "",
-        width=width,
-    )
-    for finding in one.findings:
+    lines = words.wrapped(headline, "", width=width)
+    for finding in run_check.findings:
         finding_text = f"{finding.check}: {finding.message}".replace("\n", " ")
         lines += words.wrapped(finding_text, mark=f"{finding.level:<8}  ", width=width)
     return words.printable("\n".join(lines)) + "\n"

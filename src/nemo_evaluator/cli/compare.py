@@ -3,19 +3,21 @@
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nemo_evaluator.cli._options import PATH, echo_verdict, option
+from nemo_evaluator.cli._options import PATH, echo_verdict, option, say
+from nemo_evaluator.config.gate_policy import Direction
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.core.terminal import terminal_width
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.decisions.compare.compare_runs import DEFAULT_MAX_DROP, CompareOptions
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
+from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions, TestName
+from nemo_evaluator.decisions.pairing import PairBy
 from nemo_evaluator.reports.compare_pages import compare_markdown, set_html, set_markdown, set_text
 
 # The output formats of a decision.
@@ -55,7 +57,7 @@ def write_page(target: Path, html: Callable[[], str] | None, markdown: Callable[
     else:
         render_page = markdown
     write_atomic(target, render_page())
-    click.echo(f"report written: {target}", err=True)
+    say(f"report written: {target}")
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -64,6 +66,38 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float) ->
     if not math.isfinite(value):
         raise click.BadParameter("a finite number is expected", context, parameter)
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class _CompareFlags:
+    """The options of ``nel compare``, by the names that click gives them; their help texts describe them."""
+
+    output: Path | None
+    max_drop: float
+    strict: bool
+    correct_above: float
+    show_flips: bool
+    compact: bool
+    verbose: bool
+    no_report: bool
+    fmt: str
+    as_json: bool
+    report_path: Path | None
+    test: TestName
+    confidence: float
+    direction: Direction
+    pair_by: PairBy
+
+    def for_comparison(self) -> CompareOptions:
+        """The options that decide how the runs are compared."""
+        return CompareOptions(
+            max_drop=self.max_drop,
+            correct_above=self.correct_above,
+            test=self.test,
+            confidence=self.confidence,
+            pair_by=self.pair_by,
+            direction=self.direction,
+        )
 
 
 @click.command("compare")
@@ -128,33 +162,48 @@ def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
     2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
     """
-    options = CompareOptions(
-        **{field.name: flags[field.name] for field in fields(CompareOptions) if field.name in flags}
-    )
-    comparison = compare_paths(baseline, candidates, options)
+    options = _CompareFlags(**flags)
+    comparison = compare_paths(baseline, candidates, options.for_comparison())
     for warning in comparison.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    _write_comparison(comparison, flags)
-    text_options = {name: flags[name] for name in ("show_flips", "compact", "verbose")}
-    pages = {"markdown": lambda: set_markdown(comparison), "html": lambda: set_html(comparison)}
-    pages["text"] = lambda: set_text(comparison, width=terminal_width(), **text_options)
-    show("json" if flags["as_json"] else flags["fmt"], comparison.to_dict, pages)
-    if flags["strict"]:
+        say(f"warning: {warning}")
+    _write_comparison(comparison, options)
+    output_format = "json" if options.as_json else options.fmt
+    show(output_format, comparison.to_dict, _pages(comparison, options))
+    if options.strict:
         sys.exit(comparison.verdict.exit_code)
 
 
-def _write_comparison(found: ComparisonSet, flags: dict[str, Any]) -> None:
+def _pages(comparison: ComparisonSet, options: _CompareFlags) -> dict[str, Callable[[], str]]:
+    """Functions that render the comparison, by format."""
+    return {
+        "markdown": lambda: set_markdown(comparison),
+        "html": lambda: set_html(comparison),
+        "text": lambda: set_text(
+            comparison,
+            width=terminal_width(),
+            show_flips=options.show_flips,
+            compact=options.compact,
+            verbose=options.verbose,
+        ),
+    }
+
+
+def _write_comparison(comparison: ComparisonSet, options: _CompareFlags) -> None:
     """Write the files, and name them on stderr, so that programs can parse stdout."""
-    if flags["output"]:
-        write_json(flags["output"], found.to_dict())
-        click.echo(f"JSON report written: {flags['output']}", err=True)
-    if flags["no_report"]:
+    if options.output is not None:
+        write_json(options.output, comparison.to_dict())
+        say(f"JSON report written: {options.output}")
+    if options.no_report:
         return
-    if flags["report_path"] is not None:
-        write_page(flags["report_path"], lambda: set_html(found), lambda: set_markdown(found))
+    if options.report_path is not None:
+        write_page(
+            options.report_path,
+            lambda: set_html(comparison),
+            lambda: set_markdown(comparison),
+        )
         return
-    for entry in found.entries:
+    for entry in comparison.entries:
         try:
             write_page(entry.folder / _REPORT, None, partial(compare_markdown, entry.report))
         except OSError as error:
-            click.echo(f"warning: no report written: {error}", err=True)
+            say(f"warning: no report written: {error}")

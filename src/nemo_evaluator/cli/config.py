@@ -22,8 +22,10 @@ from nemo_evaluator.config.user_settings import (
     settings_path,
 )
 from nemo_evaluator.core.errors import ConfigError, UsageError
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.secrets import scrub
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 
 
@@ -72,34 +74,32 @@ def check(
         source = error.source or file
         if not as_json:
             raise ConfigError(error.problems, source=source) from error
-        problems = [
-            {**asdict(problem), "place": problem_place(problem, source)}
-            for problem in error.problems
-        ]
-        click.echo(
-            scrub(json.dumps({"ok": False, "source": source, "problems": problems}, indent=2))
-        )
+        click.echo(scrub(json.dumps(_failure(error, source), indent=2)))
         context.exit(error.exit_code)
-    if ping:
-        answered_services: list[str] | None = loaded.config.api_services()
-    else:
-        answered_services = None
     if as_json:
-        click.echo(
-            json.dumps(
-                _success(loaded, file) | ({"answered": answered_services} if ping else {}), indent=2
-            )
-        )
+        document = _success(loaded, file)
+        if ping:
+            document["answered"] = loaded.config.api_services()
+        click.echo(json.dumps(document, indent=2))
         return
     for warning in loaded.warnings:
         say(f"warning: {warning}")
     click.echo(f"ok: {file}")
     for line in _summary(loaded):
         click.echo(f"  {line}")
-    if answered_services is not None:
+    if ping:
+        services = ", ".join(loaded.config.api_services())
         click.echo(
-            f"  answered: {', '.join(answered_services) or 'no endpoint to ask; nel starts the services itself'}"
+            f"  answered: {services or 'no endpoint to ask; nel starts the services itself'}"
         )
+
+
+def _failure(error: ConfigError, source: str) -> JsonDict:
+    """Describe the problems of a config as data, for JSON."""
+    problems: list[JsonDict] = []
+    for problem in error.problems:
+        problems.append(asdict(problem) | {"place": problem_place(problem, source)})
+    return {"ok": False, "source": source, "problems": problems}
 
 
 @config.command()
@@ -133,10 +133,7 @@ def get(key: str) -> None:
     """Print your default for KEY."""
     value: Any = _settings()
     for key_part in _known(key).split("."):
-        if isinstance(value, dict):
-            value = value.get(key_part)
-        else:
-            value = None
+        value = as_dict(value).get(key_part)
     if value is None:
         raise UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE")
     click.echo(value if isinstance(value, str) else json.dumps(value))
@@ -160,20 +157,19 @@ def unset(key: str) -> None:
     """Remove your default for KEY."""
     group, name = _known(key, whole=True).split(".")
     settings = _settings()
-    if name not in settings.get(group, {}):
+    group_settings = dict(settings.pop(group, {}))
+    if name not in group_settings:
         raise UsageError(f"{key} is not set", hint="see: nel config show")
-    remaining = {
-        other_name: value for other_name, value in settings[group].items() if other_name != name
-    }
-    other_groups = {
-        other_name: value for other_name, value in settings.items() if other_name != group
-    }
-    save_settings({**other_groups, group: remaining} if remaining else other_groups)
+    del group_settings[name]
+    if group_settings:
+        settings[group] = group_settings
+    save_settings(settings)
     click.echo(f"{key} is no longer set")
 
 
-def _settings() -> dict[str, Any]:
-    return load_settings(lambda text: say(f"warning: {text}"))
+def _settings() -> JsonDict:
+    """Load a copy of the user's defaults; warnings go to stderr."""
+    return dict(load_settings(lambda text: say(f"warning: {text}")))
 
 
 def _known(key: str, *, whole: bool = False) -> str:
@@ -184,11 +180,10 @@ def _known(key: str, *, whole: bool = False) -> str:
         whole: Accept only complete keys.
     """
     names = setting_names()
-    if whole:
-        groups: list[str] = []
-    else:
-        groups = sorted({name.split(".")[0] for name in names})
-    if key in names or key in groups:
+    if key in names:
+        return key
+    groups = {name.split(".")[0] for name in names}
+    if key in groups and not whole:
         return key
     raise UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names))
 
@@ -203,17 +198,15 @@ def _summary(loaded: LoadedConfig) -> list[str]:
         f"output: {config.output.dir}",
     ]
     for benchmark in config.benchmarks:
+        size = "all problems"
         if benchmark.max_problems:
             size = counted(benchmark.max_problems, "problem")
-        else:
-            size = "all problems"
-        lines.append(
-            f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {benchmark.solver.type}"
-        )
+        solver = benchmark.solver.type
+        lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {solver}")
     return lines
 
 
-def _success(loaded: LoadedConfig, file: str) -> dict[str, Any]:
+def _success(loaded: LoadedConfig, file: str) -> JsonDict:
     """Describe a correct config as data, for JSON."""
     return {
         "ok": True,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nemo_evaluator.cli._options import JSON, PATH, option
-from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets import Opened, recording
 from nemo_evaluator.datasets.lock import forget, read_lock
@@ -32,21 +32,18 @@ def mirror(benchmarks: tuple[str, ...], folder: Path, as_json: bool) -> None:
     """
     opened: list[Opened] = []
     for name in benchmarks:
-        for dataset in _datasets_of(name):
-            opened.append(dataset)
+        opened.extend(_datasets_of(name))
     if not opened:
-        raise UsageError(
-            f"{', '.join(benchmarks)}: nothing to mirror, the rows are on this machine already"
-        )
+        names = ", ".join(benchmarks)
+        raise UsageError(f"{names}: nothing to mirror, the rows are on this machine already")
     entries = fill(folder, opened)
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in entries], indent=2))
         return
     for entry in entries:
         config = f" config={entry.config}" if entry.config else ""
-        click.echo(
-            f"{entry.dataset}{config} split={entry.split}: {entry.rows:,} rows -> {entry.file}"
-        )
+        dataset = f"{entry.dataset}{config} split={entry.split}"
+        click.echo(f"{dataset}: {entry.rows:,} rows -> {entry.file}")
     click.echo(f"\nUse it with: export NEL_DATA_MIRROR={folder.absolute()}")
 
 
@@ -77,15 +74,15 @@ def verify(ctx: click.Context, folder: Path, as_json: bool) -> None:
     """
     mirrored = Mirror.read(folder)
     problems = mirrored.verify()
+    file_count = len(mirrored.entries)
     if as_json:
-        click.echo(json.dumps({"files": len(mirrored.entries), "problems": problems}, indent=2))
+        click.echo(json.dumps({"files": file_count, "problems": problems}, indent=2))
     else:
         for problem in problems:
             click.echo(problem, err=True)
-        click.echo(
-            f"{len(mirrored.entries) - len(problems)} of {counted(len(mirrored.entries), 'file')} as the index says"
-        )
-    ctx.exit(EXIT_FAILED if problems else 0)
+        intact_count = file_count - len(problems)
+        click.echo(f"{intact_count} of {counted(file_count, 'file')} match the index")
+    ctx.exit(EXIT_FAILED if problems else EXIT_OK)
 
 
 @data.command("lock")
@@ -98,9 +95,8 @@ def lock(as_json: bool) -> None:
         return
     click.echo(lock_file())
     for key, entry in entries.items():
-        click.echo(
-            f"  {key}  {entry.rows:,} rows  {entry.sha256[:12]}  revision {entry.revision or '-'}"
-        )
+        revision = f"revision {entry.revision or '-'}"
+        click.echo(f"  {key}  {entry.rows:,} rows  {entry.sha256[:12]}  {revision}")
 
 
 @data.command("update")
@@ -114,4 +110,8 @@ def update(datasets: tuple[str, ...], as_json: bool) -> None:
         hint = "`nel data lock` shows the keys"
         raise UsageError(f"nothing in the lock begins with {', '.join(datasets)}", hint=hint)
     dropped = forget(keys)
-    click.echo(json.dumps(dropped) if as_json else "\n".join(f"dropped {key}" for key in dropped))
+    if as_json:
+        click.echo(json.dumps(dropped))
+    else:
+        for key in dropped:
+            click.echo(f"dropped {key}")

@@ -36,6 +36,9 @@ _KEYS: Final = (
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 _TRIED: Final = ("local", "docker", "apptainer")
 _SCARCE: Final = 2 * 1024**3
+# What every run needs.
+_ESSENTIAL: Final = ("python", "disk", "datasets")
+_MARKS: Final = {True: "ok", False: "no", None: "--"}
 _EXTRA: Final = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 
 
@@ -61,72 +64,83 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(dumps([asdict(check) for check in checks]).decode())
     else:
-        width = terminal_width()
         for check in checks:
-            mark = f"{ {True: 'ok', False: 'no', None: '--'}[check.ok] }  {check.about:<20} "
-            lines = wrapped(scrub(check.text), "", width=width, mark=mark)
-            if check.fix:
-                lines += wrapped(check.fix, "      ", width=width, mark="fix: ")
-            click.echo("\n".join(lines))
-    essential = ("python", "disk", "datasets")
-    ctx.exit(
-        EXIT_FAILED
-        if any(check.ok is False and check.about in essential for check in checks)
-        else EXIT_OK
-    )
+            click.echo("\n".join(_lines(check)))
+    essential_failed = any(check.ok is False and check.about in _ESSENTIAL for check in checks)
+    ctx.exit(EXIT_FAILED if essential_failed else EXIT_OK)
+
+
+def _lines(check: DoctorCheck) -> list[str]:
+    """Render a check: its mark, what it is about, the result, and the fix."""
+    width = terminal_width()
+    mark = f"{_MARKS[check.ok]}  {check.about:<20} "
+    lines = wrapped(scrub(check.text), "", width=width, mark=mark)
+    if check.fix:
+        lines += wrapped(check.fix, "      ", width=width, mark="fix: ")
+    return lines
 
 
 def examine() -> Iterator[DoctorCheck]:
     """Yield all checks, in the order of the report."""
-    yield DoctorCheck(
-        "python", True, f"{platform.python_version()} on {platform.machine()}, nel {__version__}"
-    )
+    python_text = f"{platform.python_version()} on {platform.machine()}, nel {__version__}"
+    yield DoctorCheck("python", True, python_text)
     yield from _extras()
     for sandbox_type in _TRIED:
         yield asyncio.run(_sandbox(sandbox_type))
-    yield _command(
-        "gpu", ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], "no NVIDIA driver found"
-    )
+    gpu_query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    yield _command("gpu", gpu_query, "no NVIDIA driver found")
     yield _command("slurm", ["sinfo", "--version"], "no SLURM commands found")
-    free_bytes = shutil.disk_usage(Path.cwd()).free
-    if free_bytes < _SCARCE:
-        fix = "free some, or write elsewhere: -o FOLDER"
-    else:
-        fix = ""
-    yield DoctorCheck(
-        "disk", free_bytes >= _SCARCE, f"{free_bytes / 1024**3:.1f} GB free in this folder", fix=fix
-    )
+    yield _disk()
     for name in _PROXIES:
         value = os.environ.get(name) or os.environ.get(name.lower())
         if value:
             yield DoctorCheck(f"proxy {name}", None, re.sub(r"//[^@/]*@", "//***@", value))
-    variables = [*_KEYS, *(provider.key for provider in providers().values() if provider.key)]
-    set_variables = [name for name in variables if os.environ.get(name)]
-    yield DoctorCheck("keys", None, f"set: {', '.join(set_variables) or 'none'}")
+    yield _keys()
     yield _datasets()
+
+
+def _disk() -> DoctorCheck:
+    """Check the free space of the current folder."""
+    free_bytes = shutil.disk_usage(Path.cwd()).free
+    text = f"{free_bytes / 1024**3:.1f} GB free in this folder"
+    if free_bytes < _SCARCE:
+        return DoctorCheck("disk", False, text, fix="free some, or write elsewhere: -o FOLDER")
+    return DoctorCheck("disk", True, text)
+
+
+def _keys() -> DoctorCheck:
+    """Name the variables with keys that are set."""
+    variables = list(_KEYS)
+    for provider in providers().values():
+        if provider.key:
+            variables.append(provider.key)
+    set_variables = [name for name in variables if os.environ.get(name)]
+    return DoctorCheck("keys", None, f"set: {', '.join(set_variables) or 'none'}")
 
 
 def _extras() -> Iterator[DoctorCheck]:
     """Yield one check per extra: whether its packages are installed."""
-    packages_by_extra: dict[str, list[str]] = {}
+    for extra, packages in sorted(_packages_of_extras().items()):
+        about = f"extra {extra}"
+        missing = [package for package in packages if not _installed(package)]
+        if missing:
+            text = f"not installed: {', '.join(missing)}"
+            yield DoctorCheck(about, None, text, fix=install_line(extra))
+        else:
+            yield DoctorCheck(about, True, "installed")
+
+
+def _packages_of_extras() -> dict[str, list[str]]:
+    """Return the packages of each extra that users install."""
+    packages_of_extra: dict[str, list[str]] = {}
     for requirement in importlib.metadata.requires("nemo-evaluator") or ():
         extra_match = _EXTRA.search(requirement)
         package_match = re.match(r"[\w.-]+", requirement)
-        if extra_match and package_match and extra_match[1] not in ("all", "dev", "parts"):
-            packages_by_extra.setdefault(extra_match[1], []).append(package_match[0])
-    for extra_name, packages in sorted(packages_by_extra.items()):
-        missing_packages = ", ".join(package for package in packages if not _installed(package))
-        missing_check = DoctorCheck(
-            f"extra {extra_name}",
-            None,
-            f"not installed: {missing_packages}",
-            fix=install_line(extra_name),
-        )
-        yield (
-            missing_check
-            if missing_packages
-            else DoctorCheck(f"extra {extra_name}", True, "installed")
-        )
+        if extra_match is None or package_match is None:
+            continue
+        if extra_match[1] not in ("all", "dev", "parts"):
+            packages_of_extra.setdefault(extra_match[1], []).append(package_match[0])
+    return packages_of_extra
 
 
 def _installed(package: str) -> bool:
@@ -153,16 +167,16 @@ async def _sandbox(word: str) -> DoctorCheck:
 
 def _command(about: str, words: list[str], absent: str) -> DoctorCheck:
     """Check a program by its output; the program may be absent."""
-    if shutil.which(words[0]) is None:
+    program = words[0]
+    if shutil.which(program) is None:
         return DoctorCheck(about, None, absent)
     try:
         result = subprocess.run(words, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return DoctorCheck(about, None, f"{words[0]} does not answer: {error}")
+        return DoctorCheck(about, None, f"{program} does not answer: {error}")
     if result.returncode:
-        return DoctorCheck(
-            about, None, f"{words[0]} fails: {result.stderr.strip().partition(chr(10))[0]}"
-        )
+        first_line = result.stderr.strip().partition("\n")[0]
+        return DoctorCheck(about, None, f"{program} fails: {first_line}")
     return DoctorCheck(about, True, ", ".join(result.stdout.split("\n")).strip(", "))
 
 
@@ -173,10 +187,8 @@ def _datasets() -> DoctorCheck:
         cache = cache_dir()
     except NelError as error:
         return DoctorCheck("datasets", False, error.message, fix=error.hint or "")
-    if mirror:
-        row_source = f"mirror {mirror}"
-    else:
-        row_source = "no mirror: rows come from the hub"
-    return DoctorCheck(
-        "datasets", True, f"{row_source}; cache {cache}{'; offline' if is_offline() else ''}"
-    )
+    text = f"mirror {mirror}" if mirror else "no mirror: rows come from the hub"
+    text += f"; cache {cache}"
+    if is_offline():
+        text += "; offline"
+    return DoctorCheck("datasets", True, text)

@@ -84,14 +84,16 @@ def export(
     output_dir: Path | None,
 ) -> None:
     """Send finished runs to a tracker. PATH is a bundle file, a folder to search for bundles, or a run id."""
-    paths = [
-        Path(run_name) if Path(run_name).exists() else Path(run_of(run_name)[0].output_dir)
-        for run_name in names
-    ]
+    paths: list[Path] = []
+    for run_name in names:
+        path = Path(run_name)
+        if not path.exists():
+            run, _ = run_of(run_name)
+            path = Path(run.output_dir)
+        paths.append(path)
     for path in paths:
         convert_legacy(path)
     warn_invalid([load_bundle(path) for path in find_bundles(paths)])
-    for destination in export_bundles(
-        name, paths, read_settings(name, file, overrides), output_dir=output_dir
-    ):
+    settings = read_settings(name, file, overrides)
+    for destination in export_bundles(name, paths, settings, output_dir=output_dir):
         click.echo(destination)

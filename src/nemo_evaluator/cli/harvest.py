@@ -35,26 +35,36 @@ def harvest(run: str, form: str) -> None:
 
     Run `nel check RUN` first: do not use the score of a benchmark that is listed as INVALID.
     """
-    scores = harvest_run(Path(run) if Path(run).exists() else Path(find_run(run).output_dir))
+    path = Path(run)
+    if not path.exists():
+        path = Path(find_run(run).output_dir)
+    scores = harvest_run(path)
     if form == "json":
         click.echo(dumps([asdict(score) for score in scores], indent=True))
     elif form == "csv":
-        writer = csv.DictWriter(
-            sys.stdout, [field.name for field in fields(Harvested)], lineterminator="\n"
-        )
-        writer.writeheader()
-        writer.writerows(map(asdict, scores))
+        _print_csv(scores)
     else:
-        # Leave out columns that would be empty.
-        optional_columns: list[str] = []
-        for name in _SOMETIMES:
-            if any(getattr(score, name) is not None for score in scores):
-                optional_columns.append(name)
-        columns = [*_COLUMNS, *optional_columns]
-        rows: list[list[str]] = []
-        for score in scores:
-            rows.append([_cell(getattr(score, name)) for name in columns])
-        show_table([columns, *rows], narrow=(1, 2))
+        _print_table(scores)
+
+
+def _print_csv(scores: list[Harvested]) -> None:
+    """Print the scores as CSV, with all columns."""
+    columns = [field.name for field in fields(Harvested)]
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(asdict, scores))
+
+
+def _print_table(scores: list[Harvested]) -> None:
+    """Print the scores as a table, without optional columns that would be empty."""
+    columns = list(_COLUMNS)
+    for name in _SOMETIMES:
+        if any(getattr(score, name) is not None for score in scores):
+            columns.append(name)
+    rows = [columns]
+    for score in scores:
+        rows.append([_cell(getattr(score, name)) for name in columns])
+    show_table(rows, narrow=(1, 2))
 
 
 def _cell(value: object) -> str:

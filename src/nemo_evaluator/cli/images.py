@@ -100,18 +100,21 @@ def cache_sqsh(
     """
     from nemo_evaluator.executors.slurm_jobs.host import import_image  # noqa: PLC0415 - only for this command
 
-    if target in _VARIANTS and registry is None:
+    if target not in _VARIANTS:
+        image = re.sub(r"^(docker|dockerd)://", "", target)
+        default_name = f"{re.sub('[/:#]', '-', image)}.sqsh"
+    elif registry is None:
         hint = f"push it somewhere first, then name that: nel cache-sqsh {target} HOST PATH -r registry.example.com/nel"
         raise UsageError(
             f"{target!r} is a variant of nel's image, and --registry is not given", hint=hint
         )
-    if target in _VARIANTS:
-        image = f"{registry}:{tag}-{target}"
     else:
-        image = re.sub(r"^(docker|dockerd)://", "", target)
-    file_name = filename or (
-        f"nel-{target}.sqsh" if target in _VARIANTS else f"{re.sub('[/:#]', '-', image)}.sqsh"
-    )
-    path = f"{output_path.rstrip('/')}/{file_name}"
-    output = import_image(image, path, None if host in _HERE else host, dry_run=dry_run)
-    click.echo(output if dry_run else f"{output.strip()}\nimage: {path}")
+        image = f"{registry}:{tag}-{target}"
+        default_name = f"nel-{target}.sqsh"
+    path = f"{output_path.rstrip('/')}/{filename or default_name}"
+    ssh_host = None if host in _HERE else host
+    output = import_image(image, path, ssh_host, dry_run=dry_run)
+    if dry_run:
+        click.echo(output)
+    else:
+        click.echo(f"{output.strip()}\nimage: {path}")

@@ -85,9 +85,14 @@ def given_answers(given: dict[str, Any]) -> dict[str, Any]:
     Args:
         given: The values of the flags. ``--benchmarks A B`` gives all names after the first as arguments (``more``).
     """
+    answers: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in questions() and value:
+            answers[name] = value
     benchmarks = (*given["benchmarks"], *given["more"])
-    answers = {name: value for name, value in given.items() if name in questions() and value}
-    return answers | ({"benchmarks": benchmarks} if benchmarks else {})
+    if benchmarks:
+        answers["benchmarks"] = benchmarks
+    return answers
 
 
 @click.group()
@@ -135,18 +140,16 @@ def _choose(question: Question, default: str) -> str:
 
     def checked(text: str) -> str:
         """Return the chosen answers, which may be numbers or names; click asks again after an error."""
-        parts = text.replace(",", " ").split()
         chosen: list[str] = []
-        for part in parts:
-            chosen.append(
-                choices[int(part) - 1]
-                if part.isdecimal() and 0 < int(part) <= len(choices)
-                else part
-            )
-        if not chosen or (len(chosen) > 1 and not question.many):
-            raise click.BadParameter(
-                "one of the numbers or words above" + (", or several" * question.many)
-            )
+        for part in text.replace(",", " ").split():
+            if part.isdecimal() and 0 < int(part) <= len(choices):
+                chosen.append(choices[int(part) - 1])
+            else:
+                chosen.append(part)
+        if question.many and not chosen:
+            raise click.BadParameter("one of the numbers or words above, or several")
+        if not question.many and len(chosen) != 1:
+            raise click.BadParameter("one of the numbers or words above")
         try:
             return ",".join(question.check(part) for part in chosen)
         except UsageError as error:
@@ -158,14 +161,14 @@ def _choose(question: Question, default: str) -> str:
 
 def _value(missing: MissingValue) -> str:
     """Ask at the terminal for a missing value."""
+    is_key = missing.path[-1] == "api_key"
 
     def checked(text: str) -> str:
         """Refuse an empty value, and anything but the name of a variable (or null) for an API key."""
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
-        if missing.path[-1] == "api_key" and not (
-            text == "null" or text.isidentifier() or text.startswith("${")
-        ):
+        names_variable = text == "null" or text.isidentifier() or text.startswith("${")
+        if is_key and not names_variable:
             raise click.BadParameter(
                 "give the name of the variable that holds the key, not the key"
             )

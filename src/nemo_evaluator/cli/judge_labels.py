@@ -1,7 +1,8 @@
 """``nel judge sample``, ``label`` and ``calibrate``: human labels for a judge's verdicts, and the corrected score."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, Final, get_args
 
 import click
 
@@ -11,22 +12,20 @@ from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.judged_rows import (
+    JudgedRows,
     Method,
     draw_like,
     draw_rows,
     expected_widths,
     read_judged,
 )
-from nemo_evaluator.decisions.calibrate.report import (
-    CalibrationReport,
-    calibrate,
-    carry,
-    check_draw,
-)
+from nemo_evaluator.decisions.calibrate.label_rules import check_draw
+from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibrate, carry
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.calibration import read_draw
+from nemo_evaluator.runs.calibration import LabelDraw, read_draw
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_label_file, read_labels
+from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.run_registry import find_run
 
 
@@ -40,11 +39,10 @@ def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
     Raises:
         UsageError: If not exactly one benchmark fits.
     """
-    if Path(run).exists():
-        path: Path | str = Path(run)
-    else:
-        path = find_run(run).output_dir
-    bundles = [bundle for bundle in find_runs(Path(path)) if benchmark in (None, bundle.name)]
+    path = Path(run)
+    if not path.exists():
+        path = Path(find_run(run).output_dir)
+    bundles = [bundle for bundle in find_runs(path) if benchmark in (None, bundle.name)]
     if len(bundles) != 1:
         names = ", ".join(sorted(bundle.name for bundle in bundles)) or "none"
         raise UsageError(
@@ -52,6 +50,19 @@ def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
             hint="choose with --benchmark NAME",
         )
     return bundles[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawOptions:
+    """The options of ``nel judge sample``, by the names that click gives them; their help texts describe them."""
+
+    labels: int
+    method: Method
+    like: str | None
+    seed: int
+    replace: bool
+    benchmark: str | None
+    as_json: bool
 
 
 @click.command()
@@ -76,63 +87,62 @@ def bundle_of(run: str, benchmark: str | None = None) -> Bundle:
 )
 @option("--benchmark", help="Benchmark of RUN to use [default: the only one].")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
-def sample(
-    run: str,
-    labels: int,
-    method: Method,
-    like: str | None,
-    seed: int,
-    replace: bool,
-    benchmark: str | None,
-    as_json: bool,
-) -> None:
+def sample(run: str, **flags: Any) -> None:
     """Draw rows of RUN for people to label, and estimate the width of the corrected interval.
 
     The draw is kept beside the rows (label_draw.json), each row with its probability.
     """
-    bundle = bundle_of(run, benchmark)
+    options = _DrawOptions(**flags)
+    bundle = bundle_of(run, options.benchmark)
     folder = bundle.path.parent
-    if read_draw(folder) is not None and not replace:
+    if read_draw(folder) is not None and not options.replace:
         hint = f"nel judge label {run}, or draw a new sample with --replace"
         raise UsageError(f"rows of {folder} have already been drawn", hint=hint)
     rows = read_judged(bundle)
-    if like is None:
-        draw = draw_rows(rows, labels, method, seed=seed)
-    else:
-        like_bundle = bundle_of(like, benchmark or bundle.name)
-        like_draw = read_draw(like_bundle.path.parent)
-        if like_draw is None:
-            raise UsageError(f"no rows of {like} are drawn", hint=f"nel judge sample {like}")
-        draw = draw_like(rows, read_judged(like_bundle), like_draw)
+    draw = _draw(bundle, rows, options)
     draw.save(folder)
     corrected, labels_alone = expected_widths(rows, len(draw.rows))
-    facts = {
-        "folder": str(folder),
-        "method": draw.method,
-        "seed": draw.seed,
-        "drawn": len(draw.rows),
-    }
-    if as_json:
-        click.echo(
-            dumps(
-                {
-                    **facts,
-                    "rows": len(rows),
-                    "half_width": corrected,
-                    "half_width_labels_alone": labels_alone,
-                }
-            )
-        )
+    if options.as_json:
+        document = {
+            "folder": str(folder),
+            "method": draw.method,
+            "seed": draw.seed,
+            "drawn": len(draw.rows),
+            "rows": len(rows),
+            "half_width": corrected,
+            "half_width_labels_alone": labels_alone,
+        }
+        click.echo(dumps(document))
         return
-    click.echo(
-        f"{bundle.name}: {len(draw.rows):,} of {len(rows):,} rows drawn ({draw.method}, seed {draw.seed})"
-    )
+    _echo_draw(bundle, draw, len(rows))
     widths = f"±{corrected:.3f} with a usual judge, ±{labels_alone:.3f} by labels alone"
     click.echo(f"the corrected score will be known to about {widths}")
     click.echo(f"next: nel judge label {run}, or label them in the viewer")
 
 
-_WORDS: dict[str, Verdict] = {"r": "right", "w": "wrong", "u": "unsure"}
+def _echo_draw(bundle: Bundle, draw: LabelDraw, row_count: int) -> None:
+    """Print how many of a benchmark's rows were drawn, and how."""
+    drawn = f"{len(draw.rows):,} of {row_count:,} rows drawn"
+    click.echo(f"{bundle.name}: {drawn} ({draw.method}, seed {draw.seed})")
+
+
+def _draw(bundle: Bundle, rows: JudgedRows, options: _DrawOptions) -> LabelDraw:
+    """Draw rows of a benchmark, by a method or like those of another run."""
+    if options.like is None:
+        return draw_rows(rows, options.labels, options.method, seed=options.seed)
+    other_bundle = bundle_of(options.like, options.benchmark or bundle.name)
+    other_draw = read_draw(other_bundle.path.parent)
+    if other_draw is None:
+        raise UsageError(
+            f"no rows of {options.like} are drawn", hint=f"nel judge sample {options.like}"
+        )
+    return draw_like(rows, read_judged(other_bundle), other_draw)
+
+
+_VERDICT_OF_LETTER: Final[dict[str, Verdict]] = {"r": "right", "w": "wrong", "u": "unsure"}
+_SKIP: Final = "s"
+_BACK: Final = "b"
+_QUIT: Final = "q"
 
 
 @click.command()
@@ -151,72 +161,96 @@ def label(run: str, who: str, benchmark: str | None) -> None:
     draw = read_draw(folder)
     if draw is None:
         raise UsageError(f"no rows of {folder} are drawn", hint=f"nel judge sample {run}")
-    low, high = read_judged(bundle).scale
-    labels = read_labels(folder)
-    rows_by_key = {
-        row.key: row
-        for row in bundle.rows()
-        if row.key in {drawn_row.key for drawn_row in draw.rows}
-    }
-    unlabelled = [
-        drawn_row.key
-        for drawn_row in draw.rows
-        if drawn_row.key not in labels and drawn_row.key in rows_by_key
-    ]
-    click.echo(
-        f"{counted(len(draw.rows) - len(unlabelled), 'row')} labelled, {len(unlabelled):,} to go"
-    )
+    scale = read_judged(bundle).scale
+    unlabelled = _unlabelled_rows(bundle, draw)
+    labelled_count = len(draw.rows) - len(unlabelled)
+    click.echo(f"{counted(labelled_count, 'row')} labelled, {len(unlabelled):,} to go")
     position = 0
     while position < len(unlabelled):
-        row = rows_by_key[unlabelled[position]]
-        if row.expected not in (None, ""):
-            reference = f"\n--- reference\n{row.expected}"
-        else:
-            reference = ""
-        row_text = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}{reference}"
-        click.echo(harmless(f"\n=== {position + 1} of {len(unlabelled)}\n{row_text}\n"))
-        reply = _asked(low, high)
-        if reply == "q":
+        row = unlabelled[position]
+        click.echo(harmless(f"\n=== {position + 1} of {len(unlabelled)}\n{_row_text(row)}\n"))
+        reply = _ask_for_label(scale)
+        if reply == _QUIT:
             break
-        if reply == "b":
+        if reply == _BACK:
             position = max(position - 1, 0)
             continue
-        if reply != "s":
-            explicit_verdict = _WORDS.get(reply)
-            if explicit_verdict is not None:
-                reward: float | None = None
-            else:
-                reward = (float(reply) - low) / (high - low)
-            verdict: Verdict = explicit_verdict or (
-                "right" if reward is not None and reward >= 0.5 else "wrong"
-            )
-            append_label(folder, Label(*unlabelled[position], verdict, who=who, reward=reward))
+        if reply != _SKIP:
+            append_label(folder, _label_of(row, reply, scale, who=who))
         position += 1
-    remaining = sum(key not in read_labels(folder) for key in unlabelled)
-    click.echo(
-        f"saved; {counted(remaining, 'row')} to go"
-        if remaining
-        else f"all rows are labelled: nel judge calibrate {run}"
-    )
+    labels = read_labels(folder)
+    remaining = sum(row.key not in labels for row in unlabelled)
+    if remaining:
+        click.echo(f"saved; {counted(remaining, 'row')} to go")
+    else:
+        click.echo(f"all rows are labelled: nel judge calibrate {run}")
 
 
-def _asked(low: float, high: float) -> str:
-    """Ask for a label at the terminal until the reply is valid; returns a letter or a grade."""
+def _unlabelled_rows(bundle: Bundle, draw: LabelDraw) -> list[Row]:
+    """The drawn rows that have no label yet, in the order of the draw."""
+    labels = read_labels(bundle.path.parent)
+    drawn_keys = [drawn_row.key for drawn_row in draw.rows]
+    keys_to_label = set(drawn_keys) - set(labels)
+    row_of_key: dict[tuple[int, int], Row] = {}
+    for row in bundle.rows():
+        if row.key in keys_to_label:
+            row_of_key[row.key] = row
+    return [row_of_key[key] for key in drawn_keys if key in row_of_key]
+
+
+def _row_text(row: Row) -> str:
+    """A row as people see it when they label it."""
+    text = f"--- prompt\n{row.prompt}\n--- answer\n{row.response}"
+    if row.expected not in (None, ""):
+        text += f"\n--- reference\n{row.expected}"
+    return text
+
+
+def _label_of(row: Row, reply: str, scale: tuple[float, float], *, who: str) -> Label:
+    """The label of a row that a reply stands for.
+
+    Args:
+        row: The row.
+        reply: The letter of a verdict, or a grade.
+        scale: The lowest and the highest grade.
+        who: Who gave the label.
+    """
+    verdict = _VERDICT_OF_LETTER.get(reply)
+    reward = None
+    if verdict is None:
+        low, high = scale
+        reward = (float(reply) - low) / (high - low)
+        verdict = "right" if reward >= 0.5 else "wrong"
+    return Label(*row.key, verdict, who=who, reward=reward)
+
+
+def _ask_for_label(scale: tuple[float, float]) -> str:
+    """Ask for a label at the terminal until the reply is valid; returns a letter or a grade.
+
+    Args:
+        scale: The lowest and the highest grade; if they differ by 1, a grade is not offered.
+    """
+    low, high = scale
     has_grades = high - low > 1
     grade_text = f", a grade from {low:g} to {high:g}" if has_grades else ""
+    question = f"[r]ight, [w]rong, [u]nsure{grade_text}, [s]kip, [b]ack, [q]uit"
     while True:
-        reply: str = click.prompt(
-            f"[r]ight, [w]rong, [u]nsure{grade_text}, [s]kip, [b]ack, [q]uit", prompt_suffix=" > "
-        )
+        reply: str = click.prompt(question, prompt_suffix=" > ")
         reply = reply.strip().lower()
-        if reply[:1] in (*_WORDS, "s", "b", "q"):
+        if reply[:1] in (*_VERDICT_OF_LETTER, _SKIP, _BACK, _QUIT):
             return reply[0]
-        try:
-            if has_grades and low <= float(reply) <= high:
-                return reply
-        except ValueError:
-            pass
+        if has_grades and _is_grade(reply, scale):
+            return reply
         click.echo(f"{reply!r} is none of these")
+
+
+def _is_grade(reply: str, scale: tuple[float, float]) -> bool:
+    """Whether a reply is a number on the scale."""
+    low, high = scale
+    try:
+        return low <= float(reply) <= high
+    except ValueError:
+        return False
 
 
 @click.command("calibrate")
@@ -247,19 +281,20 @@ def calibrate_runs(
 
     The result is kept in the run's bundle; reports and exports show it until the judge changes.
     """
-    if (file is not None or source is not None) and (
-        len(runs) > 1 or (file is not None and source is not None)
-    ):
+    for_one_run = file is not None or source is not None
+    if (for_one_run and len(runs) > 1) or (file is not None and source is not None):
         raise UsageError("--labels and --from are for one run, one of them at a time")
     reports: list[CalibrationReport] = []
     for run in runs:
-        reports.append(
-            _one(bundle_of(run, benchmark), file, convenience, source=source, benchmark=benchmark)
-        )
+        bundle = bundle_of(run, benchmark)
+        if source is not None:
+            reports.append(carry(bundle, bundle_of(source, benchmark or bundle.name)))
+        else:
+            reports.append(_calibrated_by_labels(bundle, file, convenience=convenience))
     for report in reports:
         report.save()
-    documents = [report.to_dict() for report in reports]
     if as_json:
+        documents = [report.to_dict() for report in reports]
         click.echo(dumps(documents[0] if len(documents) == 1 else documents))
     else:
         # Imported only here: sampling and labelling need no templates.
@@ -268,12 +303,16 @@ def calibrate_runs(
         click.echo(calibrations_text(reports), nl=False)
 
 
-def _one(
-    run: Bundle, file: Path | None, convenience: bool, source: str | None, benchmark: str | None
+def _calibrated_by_labels(
+    run: Bundle, file: Path | None, *, convenience: bool
 ) -> CalibrationReport:
-    """Calibrate one run, by its own labels, those of a file, or another run's calibration."""
-    if source is not None:
-        return carry(run, bundle_of(source, benchmark or run.name))
+    """Calibrate one run by its labels.
+
+    Args:
+        run: The run.
+        file: A file with more labels; those on drawn rows are added to the run's labels.
+        convenience: Also use labels on rows that were not drawn.
+    """
     folder = run.path.parent
     labels = read_labels(folder)
     draw = read_draw(folder)

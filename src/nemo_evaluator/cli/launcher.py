@@ -2,8 +2,10 @@
 
 import re
 import shutil
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -18,7 +20,9 @@ from nemo_evaluator.launcher.catalogue import Task, catalogue, find_task
 from nemo_evaluator.launcher.jobs import LauncherJob, find_jobs, run_of
 from nemo_evaluator.runs.overview import overview
 from nemo_evaluator.store.layout import LOG
-from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry_dir
+from nemo_evaluator.store.run_registry import RunMeta, invocation_of, list_runs, registry_dir
+
+_AGES: Final = {"d": timedelta(days=1), "h": timedelta(hours=1)}
 
 
 @click.command("status")
@@ -26,36 +30,31 @@ from nemo_evaluator.store.run_registry import invocation_of, list_runs, registry
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def status(ids: tuple[str, ...], as_json: bool) -> None:
     """Show the status of each job of a run. ID is an invocation id or a job id, or the beginning of one."""
+    jobs = _jobs_of(ids)
+    if as_json:
+        documents: list[JsonDict] = []
+        for job in jobs:
+            document = _state(job)
+            document["progress"] = {"done": job.done, "total": job.total}
+            document["data"] = {"output_dir": str(job.folder)}
+            documents.append(document)
+        click.echo(dumps(documents, indent=True).decode())
+        return
+    rows = [("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")]
+    for job in jobs:
+        samples = f"{job.done}/{job.total or '?'}"
+        rows.append((job.job_id, job.status, samples, job.run.executor, job.task))
+    locations = dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs)
+    # Paths are not shortened, because people copy them.
+    show_table(rows, narrow=(4,), more=locations)
+
+
+def _jobs_of(ids: Iterable[str]) -> list[LauncherJob]:
+    """Find the jobs that several ids name, in the order of the ids."""
     jobs: list[LauncherJob] = []
     for identifier in ids:
-        for job in find_jobs(identifier):
-            jobs.append(job)
-    if as_json:
-        progress_entries: list[dict[str, object]] = []
-        for listed_job in jobs:
-            progress_entries.append(
-                {
-                    "progress": {"done": listed_job.done, "total": listed_job.total},
-                    "data": {"output_dir": str(listed_job.folder)},
-                }
-            )
-        rows = [
-            _state(job) | progress for job, progress in zip(jobs, progress_entries, strict=True)
-        ]
-        click.echo(dumps(rows, indent=True).decode())
-        return
-    header = ("JOB ID", "STATUS", "SAMPLES", "EXECUTOR", "TASK")
-    lines: list[tuple[str, str, str, str, str]] = []
-    for job in jobs:
-        lines.append(
-            (job.job_id, job.status, f"{job.done}/{job.total or '?'}", job.run.executor, job.task)
-        )
-    # Paths are not shortened, because people copy them.
-    show_table(
-        [header, *lines],
-        narrow=(4,),
-        more=dict.fromkeys(f"Location: {job.run.output_dir}" for job in jobs),
-    )
+        jobs.extend(find_jobs(identifier))
+    return jobs
 
 
 def _state(job: LauncherJob) -> JsonDict:
@@ -83,34 +82,41 @@ def info(
     copy_artifacts: Path | None,
 ) -> None:
     """Show facts about a run and where its files are. ID is an invocation id or a job id."""
-    for job in (job for identifier in ids for job in find_jobs(identifier)):
-        root = Path(job.run.output_dir)
+    for job in _jobs_of(ids):
         if show_config:
-            config_file = (registry_dir() / job.run.run_id if job.run.remote else root) / SNAPSHOT
-            click.echo(
-                config_file.read_text(encoding="utf-8")
-                if config_file.is_file()
-                else f"# {config_file} does not exist yet"
-            )
+            _print_config(job)
         elif artifacts or logs:
-            # Servers and cluster jobs have logs of their own; other runs have only the log of the run.
-            log_folder = root / "logs"
-            if not logs:
-                path = job.folder
-            elif job.run.remote or log_folder.is_dir():
-                path = log_folder
-            else:
-                path = root / LOG
+            path = _log_path(job) if logs else job.folder
             click.echo(f"{job.job_id}: {_shown(job, path)}")
         elif copy_logs is None and copy_artifacts is None:
             _describe(job)
-        for source, target in (
-            (root / "logs", copy_logs),
-            (root / LOG, copy_logs),
-            (job.folder, copy_artifacts),
-        ):
-            if target is not None:
-                _copy(job, source, target / job.job_id)
+        root = Path(job.run.output_dir)
+        if copy_logs is not None:
+            _copy(job, root / "logs", copy_logs / job.job_id)
+            _copy(job, root / LOG, copy_logs / job.job_id)
+        if copy_artifacts is not None:
+            _copy(job, job.folder, copy_artifacts / job.job_id)
+
+
+def _print_config(job: LauncherJob) -> None:
+    """Print the config of a job's run, or that it does not exist yet."""
+    folder = Path(job.run.output_dir)
+    if job.run.remote:
+        folder = registry_dir() / job.run.run_id
+    config_file = folder / SNAPSHOT
+    if config_file.is_file():
+        click.echo(config_file.read_text(encoding="utf-8"))
+    else:
+        click.echo(f"# {config_file} does not exist yet")
+
+
+def _log_path(job: LauncherJob) -> Path:
+    """Return the folder of the logs of servers and cluster jobs; a run without them has only its own log."""
+    root = Path(job.run.output_dir)
+    log_folder = root / "logs"
+    if job.run.remote or log_folder.is_dir():
+        return log_folder
+    return root / LOG
 
 
 def _describe(job: LauncherJob) -> None:
@@ -121,21 +127,28 @@ def _describe(job: LauncherJob) -> None:
         "created": job.run.started_at,
         "task": job.task,
         "status": job.status,
+        "artifacts": _shown(job, job.folder),
+        "log": _shown(job, root / LOG),
+        "logs of servers": _shown(job, root / "logs"),
     }
-    paths_by_label = {"artifacts": job.folder, "log": root / LOG, "logs of servers": root / "logs"}
-    facts |= {name: _shown(job, path) for name, path in paths_by_label.items()}
     slurm_job_ids = job.run.details.get("job_ids")
     if slurm_job_ids:
         facts["slurm job"] = ", ".join(map(str, slurm_job_ids))
-    click.echo("\n".join([job.job_id, *(f"  {name}: {value}" for name, value in facts.items())]))
+    click.echo(job.job_id)
+    for name, value in facts.items():
+        click.echo(f"  {name}: {value}")
 
 
 def _shown(job: LauncherJob, path: Path) -> str:
     """Describe a path of a job's files, and whether it exists."""
     if job.run.remote:
+        host = job.run.details["hostname"]
         user = job.run.details.get("username")
-        return f"ssh://{f'{user}@' if user else ''}{job.run.details['hostname']}{path} (remote)"
-    return f"{path} ({'exists' if path.exists() else 'not found'})"
+        if user:
+            host = f"{user}@{host}"
+        return f"ssh://{host}{path} (remote)"
+    existence = "exists" if path.exists() else "not found"
+    return f"{path} ({existence})"
 
 
 def _copy(job: LauncherJob, source: Path, target: Path) -> None:
@@ -162,13 +175,14 @@ def _copy(job: LauncherJob, source: Path, target: Path) -> None:
 )
 def logs(ids: tuple[str, ...], no_follow: bool) -> None:
     """Print the logs of runs, local or on SLURM, one after another. The jobs of a run share one log."""
-    for run in {
-        named_run.run_id: named_run for identifier in ids for named_run in [run_of(identifier)[0]]
-    }.values():
+    run_of_id: dict[str, RunMeta] = {}
+    for identifier in ids:
+        run, _ = run_of(identifier)
+        run_of_id[run.run_id] = run
+    for run in run_of_id.values():
+        prefix = ""
         if len(ids) > 1:
             prefix = f"{invocation_of(run.run_id)[:6]} "
-        else:
-            prefix = ""
         for line in executor_of(run.executor).logs(run, follow=not no_follow):
             click.echo(prefix + harmless(line), nl=False)
 
@@ -200,29 +214,23 @@ def ls(ctx: click.Context) -> None:
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def tasks(as_json: bool) -> None:
     """List the launcher's tasks by harness, each with the nel benchmark that replaces it."""
+    all_tasks = catalogue()
     if as_json:
-        click.echo(
-            dumps(
-                {"tasks": [_facts(listed_task) for listed_task in catalogue()]}, indent=True
-            ).decode()
-        )
+        documents = [_task_document(listed_task) for listed_task in all_tasks]
+        click.echo(dumps({"tasks": documents}, indent=True).decode())
         return
-    header = ("TASK", "ENDPOINT", "RUNS AS", "NEEDS")
-    rows: list[tuple[str, str, str, str]] = []
-    for listed_task in catalogue():
-        rows.append(
-            (
-                listed_task.name,
-                listed_task.endpoint,
-                listed_task.nel or "its container only",
-                "".join(need[0].upper() for need in listed_task.needs),
-            )
-        )
-    header_line, *lines = table([header, *rows], terminal_width(), narrow=(2, 0))
+    rows = [("TASK", "ENDPOINT", "RUNS AS", "NEEDS")]
+    for listed_task in all_tasks:
+        runs_as = listed_task.nel or "its container only"
+        needs = "".join(need[0].upper() for need in listed_task.needs)
+        rows.append((listed_task.name, listed_task.endpoint, runs_as, needs))
+    header_line, *lines = table(rows, terminal_width(), narrow=(2, 0))
     click.echo(header_line)
-    for index, (listed_task, line) in enumerate(zip(catalogue(), lines, strict=True)):
-        if not index or listed_task.harness != catalogue()[index - 1].harness:
-            click.echo(f"\n{listed_task.harness}\n{listed_task.image}")
+    harness = None
+    for listed_task, line in zip(all_tasks, lines, strict=True):
+        if listed_task.harness != harness:
+            harness = listed_task.harness
+            click.echo(f"\n{harness}\n{listed_task.image}")
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
     click.echo("A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME")
@@ -233,9 +241,12 @@ def tasks(as_json: bool) -> None:
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def task(name: str, as_json: bool) -> None:
     """Show one task: harness, container, defaults, and the nel benchmark that replaces it."""
-    facts = _facts(find_task(name))
-    lines = [f"{key}: {value}" for key, value in facts.items()]
-    click.echo(dumps(facts, indent=True).decode() if as_json else "\n".join(lines))
+    document = _task_document(find_task(name))
+    if as_json:
+        click.echo(dumps(document, indent=True).decode())
+        return
+    for key, value in document.items():
+        click.echo(f"{key}: {value}")
 
 
 @ls.command("runs")
@@ -244,59 +255,60 @@ def task(name: str, as_json: bool) -> None:
 @option("--since", metavar="DATE|Nd|Nh", help="List only runs started since this time.")
 def runs(limit: int | None, executor: str | None, since: str | None) -> None:
     """List runs, newest first; `nel eval runs` shows their scores as well."""
-    matching_runs = [
-        run
-        for run in list_runs()
-        if executor in (None, run.executor) and _is_recent(run.started_at, since)
-    ]
-    rows: list[tuple[str, str, str, str, str]] = []
-    for run in matching_runs[:limit]:
-        for jobs in [
-            run.details.get("benchmarks")
-            or [benchmark_line.name for benchmark_line in overview(run)]
-        ]:
-            rows.append(
-                (
-                    invocation_of(run.run_id),
-                    run.started_at[:19],
-                    str(len(jobs)),
-                    run.executor,
-                    ", ".join(jobs),
-                )
-            )
-    if not rows:
+    earliest = None if since is None else _parse_time(since)
+    matching_runs: list[RunMeta] = []
+    for run in list_runs():
+        is_recent = earliest is None or datetime.fromisoformat(run.started_at) >= earliest
+        if executor in (None, run.executor) and is_recent:
+            matching_runs.append(run)
+    if not matching_runs:
         click.echo("No runs.")
         return
-    show_table([("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS"), *rows])
+    rows = [("INVOCATION", "STARTED", "JOBS", "EXECUTOR", "BENCHMARKS")]
+    for run in matching_runs[:limit]:
+        names = run.details.get("benchmarks")
+        if not names:
+            names = [benchmark_line.name for benchmark_line in overview(run)]
+        row = (
+            invocation_of(run.run_id),
+            run.started_at[:19],
+            str(len(names)),
+            run.executor,
+            ", ".join(names),
+        )
+        rows.append(row)
+    show_table(rows)
 
 
-def _facts(one: Task) -> JsonDict:
+def _task_document(described_task: Task) -> JsonDict:
     """Return the facts of a task as JSON data."""
-    facts: JsonDict = {
-        "task": one.name,
-        "harness": one.harness,
-        "endpoint_type": one.endpoint,
-        "container": one.image,
+    return {
+        "task": described_task.name,
+        "harness": described_task.harness,
+        "endpoint_type": described_task.endpoint,
+        "container": described_task.image,
+        "nel": described_task.nel,
+        "needs": list(described_task.needs),
+        "defaults": dict(described_task.defaults),
     }
-    return facts | {"nel": one.nel, "needs": list(one.needs), "defaults": dict(one.defaults)}
 
 
-def _is_recent(started: str, since: str | None) -> bool:
-    """Return whether a run was started since a time, which may be a date or an age."""
-    if since is None:
-        return True
+def _parse_time(text: str) -> datetime:
+    """Parse a date, a time or an age such as ``7d``.
+
+    Raises:
+        UsageError: If the text is none of these.
+    """
+    age_match = re.fullmatch(r"(\d+)([dh])", text)
+    if age_match:
+        return datetime.now(UTC) - int(age_match[1]) * _AGES[age_match[2]]
     try:
-        age_match = re.fullmatch(r"(\d+)([dh])", since)
-        units = {"d": timedelta(days=1), "h": timedelta(hours=1)}
-        if age_match:
-            earliest = datetime.now(UTC) - int(age_match[1]) * units[age_match[2]]
-        else:
-            earliest = datetime.fromisoformat(since)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"--since {since} is not a valid time",
+            f"--since {text} is not a valid time",
             hint="write 2026-01-31, 2026-01-31T12:00, 7d or 12h",
         ) from error
-    return datetime.fromisoformat(started) >= (
-        earliest if earliest.tzinfo else earliest.replace(tzinfo=UTC)
-    )
+    if time.tzinfo is None:
+        return time.replace(tzinfo=UTC)
+    return time

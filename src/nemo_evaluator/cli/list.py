@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -32,10 +32,9 @@ _ORDER: Final = ("start", "knowledge", "math", "reasoning", "common sense", "rea
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
     """List benchmarks: problems, scorer, what they need, licence."""
+    facts: list[JsonDict] = []
     if source in ("all", "builtin"):
-        facts: list[dict[str, Any]] = [benchmark_facts(name) for name in list_environments()]
-    else:
-        facts = []
+        facts = [benchmark_facts(name) for name in list_environments()]
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
@@ -47,12 +46,11 @@ def list_benchmarks(source: str, data_dir: str | None, as_json: bool) -> None:
             click.echo(f"lm-eval://{name}")
         return
     for scheme in ("skills", "lm-eval"):
-        if source == scheme or (source == "all" and SCHEMES.get(scheme).missing is None):
-            missing = SCHEMES.get(scheme).missing
-            data_note = f" (data in {data_dir})" if data_dir else ""
-            if missing:
-                usage = f"{scheme}:// benchmarks are {missing}"
-            else:
+        missing = SCHEMES.get(scheme).missing
+        if source == scheme or (source == "all" and missing is None):
+            usage = f"{scheme}:// benchmarks are {missing}"
+            if not missing:
+                data_note = f" (data in {data_dir})" if data_dir else ""
                 usage = f"name one as {scheme}://TASK{data_note}"
             click.echo(f"\n{scheme}://\n  {usage}")
 
@@ -66,34 +64,37 @@ def benchmark_facts(name: str) -> JsonDict:
         "source": "builtin" if name in builtin_names() else "registered",
     }
     if definition is None:
-        return {**facts, "group": "custom", "description": (environment.__doc__ or "").strip()}
+        facts["group"] = "custom"
+        facts["description"] = (environment.__doc__ or "").strip()
+        return facts
     info = asdict(definition.info)
-    info["needs"], info["columns"] = list(info["needs"]), list(info["columns"])
+    info["needs"] = list(info["needs"])
+    info["columns"] = list(info["columns"])
     info["url"] = info.pop("source")
-    fewshot = bool(definition.fewshot_split or definition.fewshot_dataset)
-    return {**facts, **info, "fewshot": fewshot, "description": definition.description}
+    facts |= info
+    facts["fewshot"] = bool(definition.fewshot_split or definition.fewshot_dataset)
+    facts["description"] = definition.description
+    return facts
 
 
 def _print(facts: list[JsonDict]) -> None:
     """Print benchmarks by group, in a fixed order of groups."""
-
-    def place(fact: JsonDict) -> tuple[int, str]:
-        """Return the sort key of a benchmark's group."""
-        group = fact["group"]
-        return (_ORDER.index(group) if group in _ORDER else len(_ORDER), group)
-
     width = max(len(fact["name"]) for fact in facts)
-    for (_, group), members in groupby(sorted(facts, key=place), key=place):
+    in_order = sorted(facts, key=lambda fact: _group_order(fact["group"]))
+    for group, members in groupby(in_order, key=lambda fact: fact["group"]):
         click.echo(f"\n{group}")
         for fact in members:
-            if fact.get("size"):
-                size = f"{fact['size']:,}"
-            else:
-                size = "-"
+            size = f"{fact['size']:,}" if fact.get("size") else "-"
+            text = fact.get("scorer", "")
             if fact.get("needs"):
-                needs = f"  needs {', '.join(fact['needs'])}"
-            else:
-                needs = ""
-            text = f"{fact.get('scorer', '')}{needs}  [{fact.get('license', '')}]"
+                text += f"  needs {', '.join(fact['needs'])}"
+            text += f"  [{fact.get('license', '')}]"
             mark = f"{fact['name']:<{width}}  {size:>7}  "
             click.echo("\n".join(wrapped(text, width=terminal_width(), mark=mark)))
+
+
+def _group_order(group: str) -> tuple[int, str]:
+    """Return the sort key of a group: unknown groups come last, by name."""
+    if group in _ORDER:
+        return _ORDER.index(group), group
+    return len(_ORDER), group

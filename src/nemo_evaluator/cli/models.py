@@ -1,12 +1,12 @@
 """``nel models``: manage packaged small models."""
 
 import json
-from typing import Any
 
 import click
 
 from nemo_evaluator.cli._options import JSON, option, say
 from nemo_evaluator.core.errors import UsageError
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.services.packaged import (
     PACKAGED,
     PackagedModel,
@@ -31,13 +31,11 @@ def list_models(as_json: bool) -> None:
         return
     width = max(len(model.name) for model in PACKAGED.values())
     for model in PACKAGED.values():
-        if model.present:
-            state = str(model.path)
-        else:
+        size = f"{model.size / 1e6:4.0f} MB"
+        click.echo(f"{model.name:<{width}}  {size}  {model.title} ({model.licence})")
+        state = str(model.path)
+        if not model.present:
             state = f"not here; nel models pull {model.name}"
-        click.echo(
-            f"{model.name:<{width}}  {model.size / 1e6:4.0f} MB  {model.title} ({model.licence})"
-        )
         click.echo(f"{'':<{width}}  {state}")
 
 
@@ -72,7 +70,15 @@ def rm_command(name: str, as_json: bool) -> None:
     click.echo(json.dumps({"name": name, "removed": str(path)}) if as_json else f"removed {path}")
 
 
-def _facts(model: PackagedModel) -> dict[str, Any]:
+def _facts(model: PackagedModel) -> JsonDict:
     """Return the facts of a packaged model as JSON data."""
-    shown_fields = ("name", "title", "size", "licence", "terms", "sha256", "present")
-    return {key: getattr(model, key) for key in shown_fields} | {"path": str(model.path)}
+    return {
+        "name": model.name,
+        "title": model.title,
+        "size": model.size,
+        "licence": model.licence,
+        "terms": model.terms,
+        "sha256": model.sha256,
+        "present": model.present,
+        "path": str(model.path),
+    }

@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,17 @@ from nemo_evaluator.models import CallScope, endpoint_of
 from nemo_evaluator.services import start_services
 
 TOKEN = "NEL_PROXY_TOKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class _ProxyFlags:
+    """The options of ``nel proxy`` that concern the server, by the names that click gives them."""
+
+    host: str
+    port: int
+    sessions: tuple[str, ...]
+    traffic: Path | None
+    as_json: bool
 
 
 @click.command()
@@ -57,18 +68,20 @@ TOKEN = "NEL_PROXY_TOKEN"
     help="Log every call to this file.",
 )
 @option("--json", "as_json", is_flag=True, help="Print URL and token as one line of JSON.")
-def proxy(file: Path, overrides: tuple[str, ...], name: str | None, host: str, **wish: Any) -> None:
+def proxy(file: Path, overrides: tuple[str, ...], name: str | None, **flags: Any) -> None:
     """Put the interceptors of a service behind HTTP, for any OpenAI or Anthropic client.
 
     Clients use the printed token as their API key; set NEL_PROXY_TOKEN to choose it yourself. Each --session has its
     own URL, key and turn count, and its key opens no other session. CONFIG may be a complete config or contain
     services only.
     """
-    check_host(host)
-    for session in wish["sessions"]:
+    options = _ProxyFlags(**flags)
+    check_host(options.host)
+    for session in options.sessions:
         check_session(session)
     config = _load(file, overrides)
-    uvloop.run(_serve(config, _choose(config, name), file.resolve().parent, host=host, **wish))
+    service_name = _choose(config, name)
+    uvloop.run(_serve(config, service_name, file.resolve().parent, options))
 
 
 def _load(file: Path, overrides: tuple[str, ...]) -> EvalConfig:
@@ -92,75 +105,69 @@ def _choose(config: EvalConfig, name: str | None) -> str:
     return name
 
 
-async def _serve(
-    config: EvalConfig,
-    name: str,
-    base_dir: Path,
-    *,
-    host: str,
-    port: int,
-    sessions: tuple[str, ...],
-    traffic: Path | None,
-    as_json: bool,
-) -> None:
+async def _serve(config: EvalConfig, name: str, base_dir: Path, options: _ProxyFlags) -> None:
     """Start the service and its proxy, and serve until the process is asked to end."""
     asked_to_end = ended()
     token = os.environ.get(TOKEN)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nel-proxy-"))
-        running_service = (
-            await stack.enter_async_context(start_services(config.only([name]), Path(folder)))
-        )[name]
+        running_services = await stack.enter_async_context(
+            start_services(config.only([name]), Path(folder))
+        )
+        running_service = running_services[name]
         service: Any = config.services[name]
         endpoint = running_service.reach(
             endpoint_of(name, service, url=running_service.url, base_dir=base_dir)
         )
         scope = CallScope()
-        if traffic is not None:
-            log = TrafficLog(traffic)
+        if options.traffic is not None:
+            log = TrafficLog(options.traffic)
             stack.callback(log.close)
             scope = CallScope(traffic=log.write)
-        if token:
-            key: Secret | None = Secret(token)
-        else:
-            key = None
         server = Proxy(
-            endpoint, host=host, port=port, token=key, scope=scope, sessions_only=bool(sessions)
+            endpoint,
+            host=options.host,
+            port=options.port,
+            token=Secret(token) if token else None,
+            scope=scope,
+            sessions_only=bool(options.sessions),
         )
         await stack.enter_async_context(server)
-        _announce(
-            server,
-            name,
-            {
-                session_name: server.session(replace(scope, session=session_name))
-                for session_name in sessions
-            },
-            as_json=as_json,
-        )
+        url_of_session: dict[str, str] = {}
+        for session in options.sessions:
+            url_of_session[session] = server.session(replace(scope, session=session))
+        _announce(server, name, url_of_session, as_json=options.as_json)
         await asked_to_end.wait()
 
 
 def _announce(server: Proxy, service: str, sessions: dict[str, str], as_json: bool) -> None:
-    """Print the URL and key of the proxy, or those of its sessions."""
-    connection: JsonDict = {"service": service, "url": server.url, "token": server.token.reveal()}
+    """Print the URL and key of the proxy, or those of its sessions.
+
+    Args:
+        server: The proxy.
+        service: The name of the service behind it.
+        sessions: The URL of each session.
+        as_json: Print JSON.
+    """
     opened_sessions: dict[str, dict[str, str]] = {}
     for name, url in sessions.items():
         opened_sessions[name] = {"url": url, "key": server.key_of(name).reveal()}
     if as_json:
-        click.echo(
-            json.dumps(
-                connection | {"sessions": opened_sessions} if opened_sessions else connection
-            )
-        )
+        document: JsonDict = {
+            "service": service,
+            "url": server.url,
+            "token": server.token.reveal(),
+        }
+        if opened_sessions:
+            document["sessions"] = opened_sessions
+        click.echo(json.dumps(document))
         return
-    click.echo(
-        f"service   {service} ({server.pipeline.endpoint.model} at {scrub(server.pipeline.endpoint.url)})"
-    )
+    endpoint = server.pipeline.endpoint
+    click.echo(f"service   {service} ({endpoint.model} at {scrub(endpoint.url)})")
     for name, session in opened_sessions.items():
         click.echo(f"session   {name}: base URL {session['url']}, API key {session['key']}")
     if not opened_sessions:
+        key = f"as in {TOKEN}" if os.environ.get(TOKEN) else server.token.reveal()
         click.echo(f"base URL  {server.url}   (Anthropic clients: {server.root})")
-        click.echo(
-            f"API key   {f'as in {TOKEN}' if os.environ.get(TOKEN) else connection['token']}"
-        )
+        click.echo(f"API key   {key}")
     click.echo("stop with Ctrl-C")

@@ -4,7 +4,8 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,8 +18,9 @@ from nemo_evaluator.core.arguments import masked_arguments
 from nemo_evaluator.core.errors import TransportError, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, terminal_width
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import clean, executor_of, status_of
-from nemo_evaluator.launch.status import describe, read_status
+from nemo_evaluator.launch.status import RunOverview, describe, read_status
 from nemo_evaluator.runs.overview import BenchmarkLine, overview
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import RunMeta, find_run, known_run, list_runs
@@ -56,7 +58,7 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(command)
-    def found(
+    def command_with_run(
         *args: Any,
         which: str | None,
         run_id: str | None,
@@ -64,19 +66,19 @@ def with_run(command: Callable[..., Any]) -> Callable[..., Any]:
         shard: int | None,
         **more: Any,
     ) -> Any:
-        if sum(name is not None for name in (which, run_id, output_dir)) > 1:
+        names = [name for name in (which, run_id, output_dir) if name is not None]
+        if len(names) > 1:
             raise UsageError("name the run once", hint="give RUN, --run-id or --output-dir")
         run = find_run(which or run_id, output_dir)
-        return command(
-            *args, run=run if shard is None else executor_of(run.executor).shard(run, shard), **more
-        )
+        if shard is not None:
+            run = executor_of(run.executor).shard(run, shard)
+        return command(*args, run=run, **more)
 
-    found = option(
+    shard_option = option(
         "--shard", "-s", type=click.IntRange(0), metavar="I", help="Show only shard I of the run."
-    )(found)
-    return click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)(
-        run_options(found)
     )
+    run_argument = click.argument("which", metavar="[RUN]", required=False, shell_complete=run_ids)
+    return run_argument(run_options(shard_option(command_with_run)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,47 +97,56 @@ class _Listed:
     age: float | None
     benchmarks: Sequence[BenchmarkLine]
 
+    def to_dict(self) -> JsonDict:
+        """Return the run as JSON data."""
+        return asdict(self.run) | {
+            "state": self.state,
+            "age_seconds": self.age,
+            "benchmarks": self.benchmarks,
+        }
+
     def rows(self, name: str) -> list[tuple[str, ...]]:
         """Return a table row per benchmark; a verdict, once there is one, replaces the state."""
-        unit = next(
-            (
-                (size, symbol)
-                for size, symbol in _UNITS
-                if self.age is not None and self.age >= size
-            ),
-            (1, "s"),
-        )
-        if self.age is None:
-            age = "-"
-        else:
-            age = f"{max(0, self.age) // unit[0]:.0f}{unit[1]}"
-        benchmark_lines = self.benchmarks or [BenchmarkLine(self.run.config_summary, "")]
         rows: list[tuple[str, ...]] = []
-        for line in benchmark_lines:
-            if line.verdict and self.state in ("finished", "ended", "-"):
-                state = line.verdict
-            else:
-                state = self.state
-            if line.corrected is None:
-                corrected = ""
-            else:
-                corrected = f" (corrected {line.corrected:.4f})"
-            score = ("-" if line.score is None else f"{line.score:.4f}") + corrected
-            coverage = "-" if line.coverage is None else f"{line.coverage:.1%}"
-            run_columns = (name, age, self.run.output_dir) if not rows else ("", "", "")
-            rows.append(
-                (
-                    run_columns[0],
-                    state,
-                    run_columns[1],
-                    line.name,
-                    line.model or "-",
-                    score,
-                    coverage,
-                    run_columns[2],
-                )
+        for line in self.benchmarks or [BenchmarkLine(self.run.config_summary, "")]:
+            # The columns of the run itself are only in its first row.
+            is_first = not rows
+            row = (
+                name if is_first else "",
+                self._state_of(line),
+                _age_text(self.age) if is_first else "",
+                line.name,
+                line.model or "-",
+                _score_text(line),
+                "-" if line.coverage is None else f"{line.coverage:.1%}",
+                self.run.output_dir if is_first else "",
             )
+            rows.append(row)
         return rows
+
+    def _state_of(self, line: BenchmarkLine) -> str:
+        """Return the verdict on a benchmark of an ended run, otherwise the state of the run."""
+        if line.verdict and self.state in ("finished", "ended", "-"):
+            return line.verdict
+        return self.state
+
+
+def _age_text(age: float | None) -> str:
+    """Render an age in its largest unit."""
+    if age is None:
+        return "-"
+    for size, symbol in _UNITS:
+        if age >= size:
+            return f"{age // size:.0f}{symbol}"
+    return "0s"
+
+
+def _score_text(line: BenchmarkLine) -> str:
+    """Render the score of a benchmark, with the corrected one if its judge was calibrated."""
+    text = "-" if line.score is None else f"{line.score:.4f}"
+    if line.corrected is not None:
+        text += f" (corrected {line.corrected:.4f})"
+    return text
 
 
 @click.command()
@@ -151,40 +162,31 @@ def runs(offline: bool, as_json: bool) -> None:
     for message in unreachable.values():
         click.echo(harmless(f"unknown: {message}"), err=True)
     if as_json:
-        extra_fields: list[dict[str, Sequence[BenchmarkLine] | str | float | None]] = []
-        for entry in listed:
-            extra_fields.append(
-                {"state": entry.state, "age_seconds": entry.age, "benchmarks": entry.benchmarks}
-            )
-        click.echo(
-            dumps(
-                [
-                    asdict(entry.run) | extra
-                    for entry, extra in zip(listed, extra_fields, strict=True)
-                ]
-            )
-        )
+        click.echo(dumps([entry.to_dict() for entry in listed]))
         return
     if not listed:
         click.echo("No tracked runs.")
         return
-    width = terminal_width()
     names = [entry.run.run_id for entry in listed]
-    if width is not None:
-        starts = [name[:_STAMP] for name in names]
-        names = [
-            start if starts.count(start) == 1 else name
-            for start, name in zip(starts, names, strict=True)
-        ]
-    rows: list[tuple[str, ...]] = []
+    is_narrow = terminal_width() is not None
+    if is_narrow:
+        names = _short_names(names)
+    rows: list[tuple[str, ...]] = [_HEAD]
     for entry, name in zip(listed, names, strict=True):
-        for row in entry.rows(name):
-            rows.append(row)
-    if width is None:
-        table_rows = [_HEAD, *rows]
-    else:
-        table_rows = [row[:-1] for row in (_HEAD, *rows)]
-    show_table(table_rows, narrow=(4, 3))
+        rows.extend(entry.rows(name))
+    if is_narrow:
+        rows = [row[:-1] for row in rows]
+    show_table(rows, narrow=(4, 3))
+
+
+def _short_names(run_ids: Sequence[str]) -> list[str]:
+    """Shorten run ids to their times; ids of the same second stay whole."""
+    uses_of_time = Counter(run_id[:_STAMP] for run_id in run_ids)
+    names: list[str] = []
+    for run_id in run_ids:
+        time_of_run = run_id[:_STAMP]
+        names.append(time_of_run if uses_of_time[time_of_run] == 1 else run_id)
+    return names
 
 
 def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
@@ -203,9 +205,8 @@ def _listed(run: RunMeta, offline: bool, lost: dict[str, str]) -> _Listed:
             state = status_of(run).state
         except TransportError as error:
             lost[host] = error.message
-    return _Listed(
-        run, state, age.total_seconds() if age is not None else None, benchmarks=overview(run)
-    )
+    age_seconds = None if age is None else age.total_seconds()
+    return _Listed(run, state, age_seconds, benchmarks=overview(run))
 
 
 @click.command()
@@ -220,20 +221,34 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
     """
     while True:
         state = read_status(run)
-        folders = [
-            TaskPaths(Path(state.output_dir) / benchmark.name) for benchmark in state.benchmarks
-        ]
-        if not state.running and any(folder.batches.is_dir() for folder in folders):
+        if not state.running and _has_batches(state):
             # Imported only here: it loads the config and the HTTP client, which the numbers do not need.
             from nemo_evaluator.launch.left_batches import ask_vendors  # noqa: PLC0415
 
             state = ask_vendors(run, state)
-        click.echo(dumps(state).decode() if as_json else describe(state))
+        _print_status(state, as_json=as_json)
         if not watch or not state.running:
             return
         time.sleep(interval)
         if not as_json:
             click.clear()
+
+
+def _has_batches(state: RunOverview) -> bool:
+    """Return whether any benchmark of a run has sent batches to a vendor."""
+    for benchmark in state.benchmarks:
+        task = TaskPaths(Path(state.output_dir) / benchmark.name)
+        if task.batches.is_dir():
+            return True
+    return False
+
+
+def _print_status(state: RunOverview, *, as_json: bool) -> None:
+    """Print the status of a run."""
+    if as_json:
+        click.echo(dumps(state).decode())
+    else:
+        click.echo(describe(state))
 
 
 @click.command()
@@ -242,8 +257,7 @@ def status(run: RunMeta, watch: bool, interval: float, as_json: bool) -> None:
 def stop(run: RunMeta, as_json: bool) -> None:
     """Stop a running evaluation cleanly, and wait until it has ended."""
     executor_of(run.executor).stop(run)
-    state = read_status(run)
-    click.echo(dumps(state).decode() if as_json else describe(state))
+    _print_status(read_status(run), as_json=as_json)
 
 
 @click.command()
@@ -276,14 +290,15 @@ def resume(ctx: click.Context, run: RunMeta, background: bool, as_json: bool) ->
     from nemo_evaluator.launch.start import start  # noqa: PLC0415
 
     only_shard = run.details.get("only_shard")
-    if isinstance(only_shard, int):
+    resumes_shard = isinstance(only_shard, int)
+    if resumes_shard:
         # The executor starts the shard as a part of the whole run.
         run = known_run(run.run_id)
     command = tuple(masked_arguments(sys.argv[1:]))
     request = resume_request(run, background=background, as_json=as_json, command=command)
-    ctx.exit(
-        start(replace(request, only_shard=only_shard) if isinstance(only_shard, int) else request)
-    )
+    if resumes_shard:
+        request = replace(request, only_shard=only_shard)
+    ctx.exit(start(request))
 
 
 @click.command("clean")
@@ -304,43 +319,52 @@ def clean_runs(
     """Remove ended runs from the list, and servers left over from killed runs. Output files stay."""
     if not (which or older_than or executor or everything):
         raise UsageError(
-            "say which runs", hint="a RUN, --older-than 7d, --executor local, or --all"
+            "name the runs to remove", hint="a RUN, --older-than 7d, --executor local, or --all"
         )
     if not dry_run:
         from nemo_evaluator.servers.process import sweep_now  # noqa: PLC0415 - only for this command
 
         sweep_now(click.echo)
-    if older_than:
-        age_match = re.fullmatch(r"(\d+)([hdwm])", older_than.strip())
-    else:
-        age_match = None
-    if older_than and age_match is None:
-        raise UsageError(f"{older_than!r} is not an age", hint="write 24h, 7d, 4w or 2m")
-    if age_match:
-        min_age: timedelta | None = int(age_match[1]) * _AGES[age_match[2]]
-    else:
-        min_age = None
+    min_age = _parse_age(older_than) if older_than else None
+    candidates: Iterable[RunMeta]
     if which:
-        candidates: list[RunMeta] | Iterator[RunMeta] = [known_run(name) for name in which]
+        candidates = [known_run(name) for name in which]
     else:
         candidates = list_runs()
     matching_runs = [run for run in candidates if _matches(run, min_age, executor)]
+    action = "would remove" if dry_run else "remove"
     for run in matching_runs:
-        click.echo(f"{'would remove' if dry_run else 'remove'} {run.run_id}  {run.output_dir}")
+        click.echo(f"{action} {run.run_id}  {run.output_dir}")
     if not matching_runs:
         click.echo("No runs to remove.")
-    elif not dry_run and (
-        yes or click.confirm(f"Remove {len(matching_runs)} run(s) from the list?")
-    ):
+        return
+    if dry_run:
+        return
+    if yes or click.confirm(f"Remove {len(matching_runs)} run(s) from the list?"):
         for run in matching_runs:
             clean(run)
 
 
+def _parse_age(text: str) -> timedelta:
+    """Parse an age such as ``24h``.
+
+    Raises:
+        UsageError: If the text is not an age.
+    """
+    age_match = re.fullmatch(r"(\d+)([hdwm])", text.strip())
+    if age_match is None:
+        raise UsageError(f"{text!r} is not an age", hint="write 24h, 7d, 4w or 2m")
+    return int(age_match[1]) * _AGES[age_match[2]]
+
+
 def _matches(run: RunMeta, least: timedelta | None, executor: str | None) -> bool:
     """Return whether a run is to be removed: it has ended, and fits the options."""
-    age = run.age(datetime.now(UTC))
-    if executor not in (None, run.executor) or (least is not None and (age is None or age < least)):
+    if executor not in (None, run.executor):
         return False
+    if least is not None:
+        age = run.age(datetime.now(UTC))
+        if age is None or age < least:
+            return False
     try:
         return not status_of(run).alive
     except TransportError as error:

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 import click
 import yaml
 
-from nemo_evaluator.cli._invalid import warn_invalid
-from nemo_evaluator.cli._options import benchmarks_and_runs, option
+from nemo_evaluator.cli._invalid import warn_damaged, warn_invalid
+from nemo_evaluator.cli._options import benchmarks_and_runs, option, say
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
@@ -33,52 +33,51 @@ _STATUS: Final[dict[str | None, Literal["failed", "scored"]]] = {
 
 def _show_rows(run: str, which: str | None, row: int | None, limit: int, *, as_json: bool) -> None:
     """Print the rows of a run that fit the options."""
+    folder = run if Path(run).is_dir() else find_run(run).output_dir
+    row_filter = RowFilter(problem_idx=row, status=_STATUS.get(which))
     shown_count = 0
-    for benchmark in open_run(
-        run if Path(run).is_dir() else find_run(run).output_dir
-    ).benchmarks.values():
+    warn_damaged(Path(folder))
+    for benchmark in open_run(folder).benchmarks.values():
         if benchmark.bundle is not None:
             warn_invalid([benchmark.bundle])
-        for found_row in benchmark.rows(RowFilter(problem_idx=row, status=_STATUS.get(which))):
+        for found_row in benchmark.rows(row_filter):
             if which == "wrong" and found_row.right:
                 continue
             if shown_count == limit:
-                click.echo(
-                    f"{counted(shown_count, 'row')} shown; more with --limit N, one problem with --row N",
-                    err=True,
-                )
+                shown = counted(shown_count, "row")
+                say(f"{shown} shown; more with --limit N, one problem with --row N")
                 return
             shown_count += 1
-            click.echo(
-                dumps(found_row.data).decode()
-                if as_json
-                else harmless(_row_text(benchmark.name, found_row))
-            )
+            if as_json:
+                click.echo(dumps(found_row.data).decode())
+            else:
+                click.echo(harmless(_row_text(benchmark.name, found_row)))
     if not shown_count:
-        raise UsageError(f"{run} has no {which + ' ' if which else ''}rows of that choice")
+        kind = f"{which} rows" if which else "rows"
+        raise UsageError(f"{run} has no {kind} of that choice")
 
 
 def _row_text(benchmark: str, row: Row) -> str:
     """Render one row of a run: verdict, prompt, answer and expected answer, or the error."""
-    reward = "no reward" if row.reward is None else f"reward {row.reward:g}"
+    parts: dict[str, Any] = {"prompt": row.prompt}
     if row.failed:
         verdict = f"failed: {row.cause}"
+        parts["error"] = row.error
     else:
-        verdict = f"{'right' if row.right else 'wrong'} ({reward})"
-    notes: list[str] = []
-    for note, applies in (("truncated", row.truncated), ("unparsed", row.unparsed)):
-        if applies:
-            notes.append(note)
-    header = f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {', '.join([verdict, *notes])}"
-    scored_parts = {"answer": row.response, "extracted": row.extracted, "expected": row.expected}
-    parts = {"prompt": row.prompt} | ({"error": row.error} if row.failed else scored_parts)
-    texts: dict[str, str | Any] = {}
+        reward = "no reward" if row.reward is None else f"reward {row.reward:g}"
+        verdict = f"right ({reward})" if row.right else f"wrong ({reward})"
+        parts["answer"] = row.response
+        parts["extracted"] = row.extracted
+        parts["expected"] = row.expected
+    if row.truncated:
+        verdict += ", truncated"
+    if row.unparsed:
+        verdict += ", unparsed"
+    lines = [f"=== {benchmark}, problem {row.problem_idx}, repeat {row.repeat}: {verdict}"]
     for name, part in parts.items():
-        if isinstance(part, dict | list):
-            texts[name] = shown_value(part)
-        else:
-            texts[name] = part
-    return "\n".join([header, *(f"\n--- {name}\n{text}" for name, text in texts.items()), ""])
+        text = shown_value(part) if isinstance(part, dict | list) else part
+        lines.append(f"\n--- {name}\n{text}")
+    return "\n".join([*lines, ""])
 
 
 @click.command("show")
@@ -140,10 +139,13 @@ def _shown(problem: JsonDict) -> str:
     for message in problem["messages"]:
         lines += [f"\n--- {message['role']}", _text(message["content"])]
     lines.append(f"\n--- expected\n{problem['expected_answer']}")
-    lines += ["\n--- metadata"] if problem["metadata"] else []
+    if problem["metadata"]:
+        lines.append("\n--- metadata")
     for key, value in problem["metadata"].items():
         text = str(value)
-        lines.append(f"{key}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}")
+        if len(text) > _SHOWN:
+            text = text[:_SHOWN] + "…"
+        lines.append(f"{key}: {text}")
     return "\n".join(lines)
 
 
@@ -155,18 +157,20 @@ async def _problem(
     try:
         size = await environment.dataset_size()
         if index >= size:
-            if size:
-                hint = f"--index goes from 0 to {size - 1}"
-            else:
-                hint = "is the dataset empty?"
+            hint = f"--index goes from 0 to {size - 1}" if size else "is the dataset empty?"
             raise UsageError(f"{name} has {counted(size, 'problem')}", hint=hint)
         await environment.prepare()
         seed: SeedResult = await environment.seed(index)
     finally:
         await environment.close()
-    problem: JsonDict = {"benchmark": environment.name, "index": index, "size": size}
-    problem["messages"] = messages_for(seed, system_prompt)
-    return problem | {"expected_answer": seed.expected_answer, "metadata": seed.stored_metadata()}
+    return {
+        "benchmark": environment.name,
+        "index": index,
+        "size": size,
+        "messages": messages_for(seed, system_prompt),
+        "expected_answer": seed.expected_answer,
+        "metadata": seed.stored_metadata(),
+    }
 
 
 def _read(params: tuple[str, ...]) -> JsonDict:
@@ -189,13 +193,14 @@ def _text(content: Any) -> str:
     """Return the text of a message; images are abbreviated."""
     if isinstance(content, str):
         return content
-    parts = []
+    lines: list[str] = []
     for part in content:
+        url = ""
         if part.get("type") == "image_url":
-            url = str((part.get("image_url") or {}).get("url", ""))
+            image = part.get("image_url") or {}
+            url = str(image.get("url", ""))
+        if url:
+            lines.append(f"[image: {url[:40]}… {len(url):,} characters]")
         else:
-            url = ""
-        parts.append(
-            f"[image: {url[:40]}… {len(url):,} characters]" if url else str(part.get("text", part))
-        )
-    return "\n".join(parts)
+            lines.append(str(part.get("text", part)))
+    return "\n".join(lines)

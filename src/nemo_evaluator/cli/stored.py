@@ -76,14 +76,13 @@ def merge(
 
 def _tell(bundle: JsonDict) -> None:
     """Print the merged score of one benchmark, its status and the reasons."""
-    headline_score = headline(bundle)
-    if headline_score:
-        score = f"{headline_score[0]}={headline_score[1]['value']:.4f}"
-    else:
-        score = "nothing scored"
+    score_text = "nothing scored"
+    score = headline(bundle)
+    if score is not None:
+        score_text = f"{score.name}={score.value:.4f}"
     validity = bundle["validity"]
     click.echo(
-        f"{bundle['benchmark']['name']}: {score} ({validity['status']}, {bundle['config']['n_shards']} shards)"
+        f"{bundle['benchmark']['name']}: {score_text} ({validity['status']}, {bundle['config']['n_shards']} shards)"
     )
     for reason in validity["reasons"]:
         click.echo(f"  {one_line(reason)}")
@@ -122,30 +121,16 @@ def rescore(
     Only `scoring:` (and the benchmark's own scorer) may differ from the run. The old run stays unchanged; each new
     bundle names the old one.
     """
-    run_path = Path(run)
-    if run_path.is_dir():
-        old_run = run_in(run_path)
-    else:
-        old_run = find_run(run)
-    source = (
-        run_path if run_path.is_dir() or old_run is None else Path(old_run.output_dir)
-    ).resolve()
-    if not (source / SNAPSHOT).is_file():
-        raise UsageError(
-            f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run"
-        )
-    if output_dir:
-        target = Path(output_dir).resolve()
-    else:
-        target = _beside(source)
-    if old_run:
-        cwd = old_run.place("cwd")
+    source, old_run = _stored_run(run)
+    target = Path(output_dir).resolve() if output_dir else _beside(source)
+    old_run_id = ""
+    config_dir = None
+    if old_run is not None:
+        old_run_id = old_run.run_id
         config_dir = old_run.place("config_dir")
-    else:
-        cwd = None
-        config_dir = None
-    if cwd is not None:
-        os.chdir(cwd)
+        cwd = old_run.place("cwd")
+        if cwd is not None:
+            os.chdir(cwd)
     loaded = load_config(source / SNAPSHOT, list(override), output_dir=target, folder=config_dir)
     loaded.refuse(find_problems(loaded, file_only=True))
     new_run = RunMeta(
@@ -157,17 +142,38 @@ def rescore(
         details=places(target, cwd=Path.cwd(), config_dir=config_dir or Path.cwd()),
     )
     with folder_lock(target, run_id=new_run.run_id):
-        old_run_id = old_run.run_id if old_run else ""
-        ctx.exit(
-            _rescore(
-                loaded,
-                new_run,
-                source,
-                earlier=old_run_id,
-                as_json=as_json,
-                no_progress=no_progress,
-            )
+        exit_code = _rescore(
+            loaded,
+            new_run,
+            source,
+            earlier=old_run_id,
+            as_json=as_json,
+            no_progress=no_progress,
         )
+    ctx.exit(exit_code)
+
+
+def _stored_run(run: str) -> tuple[Path, RunMeta | None]:
+    """Return the folder of a run, and its registry entry if it has one.
+
+    Args:
+        run: A run id or the output folder of a run.
+
+    Raises:
+        UsageError: If there is no such run, or its folder has no snapshot of its config.
+    """
+    path = Path(run)
+    if path.is_dir():
+        meta = run_in(path)
+        source = path.resolve()
+    else:
+        meta = find_run(run)
+        source = Path(meta.output_dir).resolve()
+    if not (source / SNAPSHOT).is_file():
+        raise UsageError(
+            f"{source} has no {SNAPSHOT}", hint="RUN is a run id or the output folder of a run"
+        )
+    return source, meta
 
 
 def _rescore(

@@ -8,7 +8,7 @@ import click
 
 from nemo_evaluator.adapters.in_process import open_client
 from nemo_evaluator.cli._options import option
-from nemo_evaluator.core.errors import EXIT_FAILED, UsageError
+from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.terminal import harmless_json, indented, one_line
@@ -50,31 +50,36 @@ def validate(
         hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"
         raise UsageError("validate needs a model", hint=hint)
     key = api_key or os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
-    bundle = asyncio.run(
-        _ask(benchmark, samples, model_url, model=model_id, key=Secret(key) if key else None)
+    endpoint = Endpoint(
+        name="model",
+        url=model_url,
+        protocol="chat_completions",
+        model=model_id,
+        api_key=Secret(key) if key else None,
     )
-    rows = bundle["_results"]
+    rows = asyncio.run(_run_problems(benchmark, samples, endpoint))
     if as_json:
         click.echo(harmless_json(dumps(rows).decode()))
     else:
         _show(rows, verbose)
-    ctx.exit(0 if all(row["status"] == "scored" for row in rows) and rows else EXIT_FAILED)
+    all_scored = bool(rows) and all(row["status"] == "scored" for row in rows)
+    ctx.exit(EXIT_OK if all_scored else EXIT_FAILED)
 
 
-async def _ask(benchmark: str, samples: int, url: str, model: str, key: Secret | None) -> JsonDict:
-    """Run the first problems of a benchmark; returns the bundle with its rows."""
+async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> list[JsonDict]:
+    """Run the first problems of a benchmark, and return their rows."""
     environment = get_environment(benchmark, num_examples=samples)
-    client = open_client(
-        Endpoint(name="model", url=url, protocol="chat_completions", model=model, api_key=key)
-    )
+    client = open_client(endpoint)
     try:
         with tempfile.TemporaryDirectory(prefix="nel-validate-") as folder:
-            return await run_evaluation(
+            bundle = await run_evaluation(
                 environment, SimpleSolver(client), max_problems=samples, step_log_dir=folder
             )
     finally:
         await client.close()
         await environment.close()
+    rows: list[JsonDict] = bundle["_results"]
+    return rows
 
 
 def _show(rows: list[JsonDict], verbose: bool) -> None:
@@ -83,20 +88,17 @@ def _show(rows: list[JsonDict], verbose: bool) -> None:
     scored = sum(row["status"] == "scored" for row in rows)
     click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
     for row in rows:
+        problem = f"p{row['problem_idx']}"
         if row["status"] == "failed":
             failure = row["failure"]
-            click.echo(
-                f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {one_line(failure['message'])}"
-            )
+            message = one_line(failure["message"])
+            click.echo(f"[FAILED] {problem}: {failure['cause']}: {message}")
             continue
         verdict = "PASS" if row["reward"] == 1.0 else "FAIL"
-        extracted, expected = (
-            one_line(str(row[key]), _SHOWN) for key in ("extracted_answer", "expected_answer")
-        )
+        expected = one_line(str(row["expected_answer"]), _SHOWN)
+        extracted = one_line(str(row["extracted_answer"]), _SHOWN)
         cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
-        click.echo(f"[{verdict}] p{row['problem_idx']}: expected={expected} got={extracted} {cost}")
+        click.echo(f"[{verdict}] {problem}: expected={expected} got={extracted} {cost}")
         if verbose:
-            prompt, answer = (
-                indented(str(row[key]), "    ") for key in ("prompt", "model_response")
-            )
-            click.echo(f"  prompt: {prompt}\n  answer: {answer}")
+            click.echo(f"  prompt: {indented(str(row['prompt']), '    ')}")
+            click.echo(f"  answer: {indented(str(row['model_response']), '    ')}")

@@ -22,6 +22,7 @@ from nemo_evaluator.view.static_export import export_file, export_runs
 
 _PORT = 7117
 _HOST = "127.0.0.1"
+_DEFAULT_FOLDER = Path("eval_results")
 
 
 @click.command("view")
@@ -50,30 +51,31 @@ def view(paths: tuple[Path, ...], port: int | None, no_open: bool, export: Path 
                 f"{path} does not exist", hint="`nel eval runs` lists runs and their folders"
             )
         convert_legacy(path)
-    folders = paths or tuple(path for path in (Path("eval_results"),) if path.is_dir())
+    folders = paths
+    if not paths and _DEFAULT_FOLDER.is_dir():
+        folders = (_DEFAULT_FOLDER,)
     library = Library(folders, registry=not paths)
     if not library.look():
         raise UsageError(
             "no run was found", hint="give the output folder of a run; `nel eval runs` lists runs"
         )
-    if export is not None and export.suffix == ".html":
-        click.echo(
-            f"{counted(export_file(library, export), 'run')} written to {export}; a browser opens it"
-        )
-    elif export is not None:
-        click.echo(
-            f"{counted(export_runs(library, export), 'run')} written to {export}; to look at it:"
-        )
-        click.echo(
-            f"  {shlex.join(['python3', '-m', 'http.server', '--bind', _HOST, '--directory', str(export)])}"
-        )
+    if export is None:
+        uvloop.run(_serve(library, port, opens=_has_desktop() and not no_open))
+    elif export.suffix == ".html":
+        run_count = counted(export_file(library, export), "run")
+        click.echo(f"{run_count} written to {export}; a browser opens it")
     else:
-        has_desktop = (
-            sys.platform == "darwin"
-            or os.environ.get("DISPLAY")
-            or os.environ.get("WAYLAND_DISPLAY")
-        )
-        uvloop.run(_serve(library, port, opens=not no_open and bool(has_desktop)))
+        run_count = counted(export_runs(library, export), "run")
+        server_command = ["python3", "-m", "http.server", "--bind", _HOST, "--directory"]
+        click.echo(f"{run_count} written to {export}; to look at it:")
+        click.echo(f"  {shlex.join([*server_command, str(export)])}")
+
+
+def _has_desktop() -> bool:
+    """Return whether this machine can open a browser."""
+    if sys.platform == "darwin":
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 async def _serve(library: Library, port: int | None, *, opens: bool) -> None:
