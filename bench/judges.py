@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.coverage import Cell, summary
-from nemo_evaluator.statistics.ppi import Labelled, corrected_difference, corrected_mean
+from nemo_evaluator.statistics.corrected_score import corrected_difference, corrected_mean
+from nemo_evaluator.statistics.ppi import Labelled
 
 ROWS = 2000
 # Sensitivity and specificity of the judges.

@@ -1,8 +1,10 @@
 """One byte flipped anywhere in a finished run: named, or harmless. Never another score, never a traceback."""
 
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,3 +122,81 @@ def test_flips(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert (again, _scores(copy)) == (0, whole), where
             assert _say("check", str(copy), "--no-strict")[0] == 0, where
     assert named
+
+
+# Every command that reads a run, and what of its output is a score or a verdict.
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "check": ("check", "flipped", "--no-strict", "--json"),
+    "report": ("report", "flipped", "-f", "csv"),
+    "show": ("show", "flipped", "--json"),
+    "failed": ("show", "flipped", "--failed"),
+    "harvest": ("harvest", "flipped", "-f", "json"),
+    "compare": ("compare", "good", "flipped", "--json", "--no-report"),
+    "baseline": ("compare", "flipped", "good", "--json", "--no-report"),
+    "gate": ("gate", "good", "flipped", "--policy", "policy.yaml"),
+    "status": ("eval", "status", "-o", "flipped", "--json"),
+    "power": ("power", "flipped", "-d", "0.1"),
+}
+_NUMBERS = {
+    "check": re.compile(r'"status":"[A-Z]+"'),
+    "report": re.compile(r"^sums,.*$", re.MULTILINE),
+    "show": re.compile(r'"reward":[^,]*'),
+    "failed": re.compile(r"has no failed rows"),
+    "harvest": re.compile(r'"(?:score|stderr|status)": [^,]*'),
+    "compare": re.compile(r'"(?:verdict|mean_difference|score)":[^,}]*'),
+    "baseline": re.compile(r'"(?:verdict|mean_difference|score)":[^,}]*'),
+    "gate": re.compile(r"^GO |0\.\d+", re.MULTILINE),
+    "status": re.compile(r'"(?:scored|failed|mean_reward|status)":[^,}]*'),
+    "power": re.compile(r"0\.\d+|\d+ (?:problems|repeats)"),
+}
+# 20 positions of each file, the commands in turn; every command at every position with NEL_TEST_ALL.
+POSITIONS = 20
+
+
+# What commands print about damage without the name of the flipped file.
+_NOTES = ("SHA256SUMS", "INVALID", "that cannot be read")
+
+
+def _numbers(command_name: str, text: str) -> list[str]:
+    return _NUMBERS[command_name].findall(text)
+
+
+def _flipped(finished: Path, file: Path, rng: random.Random) -> int:
+    """Make a copy of the run in which one bit of a file is another one; returns the position."""
+    copy = finished.parent / "flipped"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(finished, copy)
+    target = copy / file.relative_to(finished)
+    data = bytearray(target.read_bytes())
+    at = rng.randrange(len(data))
+    data[at] ^= 1 << rng.randrange(8)
+    target.write_bytes(data)
+    return at
+
+
+def test_every_command_says_the_same_or_says_why_not(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished.parent)
+    Path("policy.yaml").write_text("version: 1\ndefaults: {max_drop: 0.5}\n")
+    shutil.rmtree("flipped", ignore_errors=True)
+    shutil.copytree(finished, "flipped")
+    expected = {name: _say(*words) for name, words in COMMANDS.items()}
+    for name, (_, text) in expected.items():
+        assert _numbers(name, text), (name, text)
+    rng = random.Random(23)
+    turns = itertools.cycle(COMMANDS)
+    wrong: list[str] = []
+    for file in sorted(finished.rglob("*")):
+        if not file.is_file() or not file.stat().st_size:
+            continue
+        for _ in range(POSITIONS):
+            at = _flipped(finished, file, rng)
+            for name in COMMANDS if os.environ.get("NEL_TEST_ALL") else [next(turns)]:
+                code, text = _say(*COMMANDS[name])
+                if any(note in text for note in (file.name, *_NOTES)):
+                    continue
+                same_numbers = _numbers(name, text) == _numbers(name, expected[name][1])
+                if code != expected[name][0] or not same_numbers:
+                    wrong.append(f"{file.name}, byte {at}: {name} exits with {code}: {text[:600]}")
+    assert not wrong, "\n".join(wrong)

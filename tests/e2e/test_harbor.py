@@ -129,6 +129,7 @@ def test_a_dataset_of_the_registry_is_downloaded_and_pinned(registry: Path, nel:
         "reward-json": 1.0,
     }
     assert sorted(path.name for path in (nel.folder / "data" / "set@1.10").iterdir()) == [
+        ".downloads.json",
         "plain",
         "reward-json",
     ]

@@ -33,6 +33,9 @@ _HEAVY = (
         "nemo_evaluator.reports.documents",
     ),
     *("nemo_evaluator.services.servers", "nemo_evaluator.servers.life"),
+    *("nemo_evaluator.config.managed_service", "nemo_evaluator.config.user_settings_schema"),
+    *("nemo_evaluator.runs.index", "nemo_evaluator.engine.batch", "nemo_evaluator.engine.loop"),
+    *("nemo_evaluator.adapters.interceptors.caching", "encodings.idna"),
 )
 
 

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import secrets
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from nel_support import Nel, Serve, api, command_lines_with, free_ports
+from planted import OWN, Plants, echoes, files_with_secrets
 
 from nemo_evaluator.executors.benchmark_image import BenchmarkImage
-from nemo_evaluator.testing import Say
 
-# In every planted value, so that process lists are searched for all of them at once.
-OWN = f"{os.getpid():07d}"
-INPUTS = ("c.yaml", ".env", "bench.py", "needs.env")
 BENCH = """
 import os
 from nemo_evaluator import ScorerInput, benchmark, exact_match, scorer
@@ -60,47 +52,6 @@ HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 # They stand in the arguments of a program that is not ours.
 ARGUMENTS = ("extra_args", "one extra argument")
-
-
-class Plants:
-    """Makes secrets and remembers where each of them was planted."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, str] = {}
-
-    def word(self, place: str) -> str:
-        """A secret that has words in it."""
-        self.values[place] = f"planted-{OWN}-{len(self.values):02d}-value"
-        return self.values[place]
-
-    def phrase(self, place: str) -> str:
-        """A secret with spaces in it."""
-        self.values[place] = self.word(place).replace("-", " ")
-        return self.values[place]
-
-    def random(self, place: str) -> str:
-        """A secret that its name does not tell: random text alone."""
-        self.values[place] = f"{OWN}{secrets.token_hex(10)}"
-        return self.values[place]
-
-    def leaks(self, data: bytes) -> list[str]:
-        """The places whose secrets stand in some bytes, in whatever form."""
-        return [
-            place
-            for place, value in self.values.items()
-            if any(form in data for form in _forms(value))
-        ]
-
-
-def _forms(value: str) -> list[bytes]:
-    encoded = base64.b64encode(value.encode())
-    forms = [
-        value.encode(),
-        quote(value, safe="").encode(),
-        json.dumps(value)[1:-1].encode(),
-        encoded.rstrip(b"="),
-    ]
-    return [*forms, base64.b64encode(b"me:" + value.encode())[4:20]]
 
 
 @pytest.fixture
@@ -209,23 +160,6 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
     }
 
 
-def _echoes(values: list[str]) -> list[Say]:
-    """Answers and errors in which a server says back what it was sent."""
-    says: list[Say] = []
-    for number, value in enumerate(values):
-        forms = (
-            value,
-            json.dumps({"headers": {"x": value}}),
-            base64.b64encode(f"me:{value}".encode()).decode(),
-        )
-        says.append(
-            Say(f"you sent {forms[number % 3]} and {quote(value)}", reasoning=f"hm, {value}")
-        )
-        if number % 5 == 0:
-            says.append(Say(status=400, message=f"bad request with {value}"))
-    return [*says, Say("4")]
-
-
 def _environment(nel: Nel, plants: Plants, dataset: str) -> None:
     nel.env |= {
         "XDG_CACHE_HOME": str(nel.folder / "cache"),
@@ -247,18 +181,6 @@ def _environment(nel: Nel, plants: Plants, dataset: str) -> None:
     (nel.folder / ".env").write_text(
         f"OWN_PASS={plants.word('password in .env')}\nOWN_SETTING={plants.random('random text in .env')}\n"
     )
-
-
-def _files_with_secrets(folder: Path, plants: Plants) -> list[str]:
-    found = []
-    for path in folder.rglob("*"):
-        leaks = plants.leaks(str(path.relative_to(folder)).encode())
-        if path.name not in INPUTS:
-            # While a run goes on, files come and go.
-            with suppress(OSError):
-                leaks += plants.leaks(path.read_bytes())
-        found += [f"{path.relative_to(folder)}: {place}" for place in leaks]
-    return found
 
 
 # What people look at and pass on: nothing of it may show a secret. They end as they like.
@@ -313,7 +235,7 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(
     judge = f"services.judge.proxy.extra_headers.X-Judge-Pass={plants.word('override of a judge')}"
     parts = _config("http://SERVER", plants)
     assert len(plants.values) >= 30
-    server = serve(_echoes(list(plants.values.values())))
+    server = serve(echoes(list(plants.values.values())))
     config = nel.config(
         "c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url))
     )
@@ -327,7 +249,7 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(
         while not output.done():
             if server.count:
                 lines |= set(command_lines_with(OWN))
-                during |= set(_files_with_secrets(nel.folder, plants))
+                during |= set(files_with_secrets(nel.folder, plants))
             time.sleep(0.05)
         out, err = output.result()
     shown = [out + err]
@@ -349,7 +271,7 @@ def test_nothing_of_a_whole_run_holds_a_planted_secret(
     assert during == set()
     listed = {place for line in lines for place in plants.leaks(line)}
     assert listed <= set(ARGUMENTS)
-    assert _files_with_secrets(nel.folder, plants) == []
+    assert files_with_secrets(nel.folder, plants) == []
     snapshot = (nel.folder / "out" / "full_config.yaml").read_text()
     assert (
         "visible/model" in snapshot
@@ -411,7 +333,7 @@ def test_exports_hold_no_planted_secret(
     plants.values = {place: value for place, value in plants.values.items() if value not in unused}
     exports = [{"type": "mlflow", **mlflow}, "inspect", {"type": "wandb", "mode": "offline"}]
     parts["output"]["export"] = exports
-    server = serve(_echoes(list(plants.values.values())))
+    server = serve(echoes(list(plants.values.values())))
     config = nel.config(
         "c.yaml", **json.loads(json.dumps(parts).replace("http://SERVER", server.url))
     )
@@ -434,7 +356,7 @@ def test_exports_hold_no_planted_secret(
         shown.append(done.stdout + done.stderr)
     leaking = [line for line in "".join(shown).splitlines() if plants.leaks(line.encode())]
     assert leaking == []
-    assert _files_with_secrets(nel.folder, plants) == []
+    assert files_with_secrets(nel.folder, plants) == []
     assert (nel.folder / "mlflow.db").stat().st_size > 100_000
     assert list(nel.folder.rglob("*.eval")) and list(nel.folder.rglob("*.wandb"))
 

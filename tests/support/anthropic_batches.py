@@ -50,7 +50,7 @@ class AnthropicBatches(BatchServer):
             {"custom_id": row.custom_id, "result": _result(batch, row)}
             for row in batch.results[::-1]
         ]
-        return web.Response(body=lines(rows), content_type="application/x-jsonl")
+        return web.Response(body=self.sent(lines(rows)), content_type="application/x-jsonl")
 
     def shown(self, batch: Batch) -> JsonDict:
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)

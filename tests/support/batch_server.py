@@ -79,7 +79,8 @@ class BatchServer(Threaded):
 
     ``batches`` holds what was submitted, ``answered`` how often each prompt was answered (and so paid for), ``direct``
     how many requests were asked outside of batches. ``on_call`` is told each call's name, ``before`` it takes effect
-    and ``after`` it has, before the reply is sent; raising Refused in it refuses the call.
+    and ``after`` it has, before the reply is sent; raising Refused in it refuses the call. ``damage`` changes the bytes
+    of a download; it also gets the number of the download, from 0 on.
     """
 
     routes: ClassVar[dict[str, tuple[str, str]]] = {}
@@ -97,6 +98,8 @@ class BatchServer(Threaded):
         self.calls: Counter[str] = Counter()
         self.direct = 0
         self.url = ""
+        self.damage: Callable[[bytes, int], bytes] | None = None
+        self.downloads = 0
         self._numbers, self._seen = itertools.count(1), itertools.count()
 
     async def __aenter__(self) -> Self:
@@ -170,6 +173,13 @@ class BatchServer(Threaded):
     def shown(self, batch: Batch) -> JsonDict:
         """A batch as the vendor shows it."""
         raise NotImplementedError
+
+    def sent(self, data: bytes) -> bytes:
+        """The bytes of a download as they arrive."""
+        self.downloads += 1
+        if self.damage is None:
+            return data
+        return self.damage(data, self.downloads - 1)
 
     def new_id(self, prefix: str) -> str:
         return f"{prefix}{next(self._numbers):08d}"

@@ -49,7 +49,7 @@ class OpenAIBatches(BatchServer):
         data = self._files.get(request.match_info["file"])
         if data is None:
             raise Refused(404, "no such file")
-        return web.Response(body=data, content_type="application/octet-stream")
+        return web.Response(body=self.sent(data), content_type="application/octet-stream")
 
     async def submit(self, _request: web.Request, body: JsonDict) -> JsonDict:
         data, endpoint = self._files.get(body.get("input_file_id", "")), body.get("endpoint")

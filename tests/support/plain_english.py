@@ -27,7 +27,7 @@ PHRASES: Final[dict[str, str]] = {
         "'is next to', 'is in', 'follows'"
     ),
     r"\b(?:said|says?|tells?|told|speaks?|spoke[ns]?) of\b": "'reports', 'shows', or the value itself as the subject",
-    r"\b(?:is|are|was|were|be|been) (?:said|told)\b": "an actor and its verb: 'nel reports', 'the error lists'",
+    r"\b(?:is|are|was|were|be|been) (?:said|told)\b(?! apart)": "an actor and its verb: 'nel reports', 'the error lists'",
     r"\bspeaks? to (?:machines|people)\b": "'prints JSON'",
     (
         r"\b[Ww]hat (?:is|was|are|were|has been) (?:not )?"
@@ -42,7 +42,7 @@ PHRASES: Final[dict[str, str]] = {
     r"\bsurely\b": "the confidence, as a number",
     r"\bunder (?:the|its|their|a) (?:floor|minimum|limit)\b": "'below the minimum'",
     r"\b(?:rooms?(?! (?:for|left|to)\b)|houses?|doors?)\b": "'package', 'interface', 'entry point'",
-    r"\b(?:the words of|no words? for|in the words of)\b": "'the names', 'the messages', 'no option for'",
+    r"\b(?:the words of(?! (?:a text|all columns))|no words? for)\b": "'the names', 'the messages', 'no option for'",
     r"\b(?:is|are) of (?:what|the run|a run|that|this|somebody|[A-Z]{3,})\b": "an adjective",
     r"\bnobody (?:knows|asks|asked|answers)\b": "'unknown', 'unused'",
     r"\b(?:server|benchmark|task|solver|judge|rule|setting|command|image)s? wants?\b": "'needs', 'requires'",
@@ -52,6 +52,11 @@ PHRASES: Final[dict[str, str]] = {
     r"\blooks? after\b": "'manages'",
     r"\baskers?\b|\bwho asks\b": "'caller', 'client'",
     r"\b(?:taken|takes?) (?:it )?back\b": "'undone', 'removed', 'withdrawn'",
+    r"\bsaid nothing\b|\bit told\b": "'printed nothing', 'it reported'",
+    r"\bsomething (?:that is no|else than)\b": "'a tool that is not a function', 'scores that are not numbers'",
+    r"\bor no (?:[A-Z]{3,}|[a-z]+ (?:file|folder))\b": "'or not JSON', 'neither ... nor ...'",
+    r"\b(?:ended well|brings? none)\b": "'succeeded', 'has none'",
+    r"\bended from outside\b|\basks? for what\b": "'killed', 'recovers the missing ...'",
     r"\bshared out\b|\bto be had\b|\bfor want of\b|\bby the way\b": "'divided', 'available', 'without', 'silently'",
 }
 _ALL: Final = [(re.compile(pattern), better) for pattern, better in PHRASES.items()]
