@@ -82,9 +82,11 @@ async def run_evaluation(
     Raises:
         NelError: The error that stopped the benchmark, if any.
     """
+    # First, because a missing judge is to be reported before anything else is prepared.
+    verifier = _verifier(env, judge_client, allow_fallback=allow_fallback)
     evaluation = replace(
         _evaluation(env, solver, step_log_dir, config=config, model_url=model_url),
-        verifier=_verifier(env, judge_client, allow_fallback=allow_fallback),
+        verifier=verifier,
         repeats=n_repeats,
         max_problems=max_problems,
         shuffle_seed=shuffle_seed,
