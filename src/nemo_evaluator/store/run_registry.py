@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -161,10 +162,21 @@ def list_runs() -> Iterator[RunMeta]:
     root = registry_dir()
     if not root.is_dir():
         return
-    for folder in sorted(root.iterdir(), reverse=True):
-        run = load_run(folder)
-        if run is not None and run.run_id == folder.name:
-            yield refreshed(run)
+    newest_first = sorted(root.iterdir(), reverse=True)
+    for _, same_second in groupby(newest_first, key=_second_of):
+        runs: list[RunMeta] = []
+        for folder in same_second:
+            run = load_run(folder)
+            if run is not None and run.run_id == folder.name:
+                runs.append(run)
+        # Within a second, the order of the ids is random.
+        runs.sort(key=lambda run: run.started_at, reverse=True)
+        yield from map(refreshed, runs)
+
+
+def _second_of(folder: Path) -> str:
+    """Return the date and time at the beginning of a run folder's name."""
+    return folder.name.rpartition("_")[0]
 
 
 def known_run(which: str) -> RunMeta:
