@@ -211,7 +211,7 @@ async def test_a_slow_agent_slows_the_service(proxied):
     """Back-pressure: what the agent does not read is not fetched."""
     say = Say("x" * 30_000_000, chunks=3000)
     async with (
-        proxied(say, timeouts=Timeouts(1, 9, 9, 30)) as (proxy, server),
+        proxied(say, timeouts=Timeouts(9, 60, 60, 300)) as (proxy, server),
         aiohttp.ClientSession(read_bufsize=2**14) as client,
     ):
         body = {**HELLO, "stream": True}
