@@ -39,11 +39,20 @@ def adds(seen: Any) -> str:
     return str(int(found[1]) + int(found[2])) if found else "?"
 
 
+def adds_or_is_cut_off(seen: Any) -> str | Say:
+    """Answer the problems whose first number is even, and end every other answer too early."""
+    numbers = re.search(r"(\d+) \+ (\d+)", seen.prompt)
+    if numbers is not None and int(numbers[1]) % 2 == 0:
+        return adds(seen)
+    return Say("I was about to", finish_reason="length")
+
+
 @pytest.mark.parametrize(
     ("says", "verdict"),
     [
         (adds, "VALID"),
-        (Say("I was about to", finish_reason="length"), "DEGRADED"),
+        (adds_or_is_cut_off, "DEGRADED"),
+        (Say("I was about to", finish_reason="length"), "INVALID"),
         (Say(status=400), "INVALID"),
     ],
 )

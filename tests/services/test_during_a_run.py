@@ -137,7 +137,7 @@ def test_two_replicas_of_the_embedded_model(nel: Nel, sums: Sums, tmp_path: Path
         "replicas": 2,
         "restarts": 0,
         "backend": "xllamacpp",
-        "generation": {"max_tokens": 4, "temperature": 0},
+        "generation": {"max_tokens": 16, "temperature": 0, "stop": [" "]},
     }
     parts = {
         "services": {"model": tiny},

@@ -21,7 +21,7 @@ MODEL: dict[str, Any] = {
     "threads": 1,
     "slots": 2,
     "context_size": 512,
-    "generation": {"max_tokens": 4, "temperature": 0.0},
+    "generation": {"max_tokens": 16, "temperature": 0.0, "stop": [" "]},
 }
 # The pace of a run whose model is a real one: scores take the seconds that stand in a file, until it is gone.
 PACED = """
