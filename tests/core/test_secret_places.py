@@ -6,6 +6,7 @@ import base64
 import random
 import secrets
 import string
+import time
 
 import pytest
 import yaml
@@ -394,6 +395,56 @@ UNUSUAL = {
     "npmrc": {"params": {"conf": "//registry/:_authToken=planted104"}},
     "a secret as a name": {"api_keys": {"planted-51234-a": "alice", "planted-51234-b": "bob"}},
     "a token as a name": {"users": {"sk-planted210123456789abcdef": "alice"}},
+    "a webhook of our own": {"webhook": {"url": "https://hooks.h/T00/planted-4711-08/go"}},
+    "a webhook of Teams": {"webhook_url": "https://x.office.com/webhookb2/planted4711-a@b/c"},
+    "a bot of Telegram": {
+        "u": "https://api.telegram.org/bot123456789:AAplanted6abcdefghijklmnopqrstuv/x"
+    },
+    "a key in a prompt": {"system_prompt": "Use api_key=planted-4711-08 to call it"},
+    "a password in a prompt": {"system_prompt": "The password is planted-4711-08."},
+    "a header in a prompt": {"system_prompt": "curl -H 'X-Api-Key: planted-4711-08'"},
+    "an authorization in a prompt": {"prompt": "Authorization: Bearer planted-4711-08"},
+    "a key in a chat template": {"chat_template": "{% set api_key = 'planted-4711-08' %}{{ m }}"},
+    "a key in a judge's template": {"template": "api_key: planted-4711-08\nGrade this."},
+    "a token in a description": {"description": "login me / password: planted-4711-08"},
+    "a private key in Base64": {
+        "data": base64.b64encode(_PEM.format(kind="PRIVATE KEY").encode()).decode()
+    },
+    "a private key of PuTTY": {
+        "k": "PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\nplanted"
+    },
+    "a key of age": {"k": "AGE-SECRET-KEY-1planted" + "0Q" * 25},
+    "both keys of AWS": {
+        "aws": {"id": "AKIAIOSFODNN7EXAMPLE", "value": "planted/8Zq7XutnFEMI/K7MDENGbPxRfi5217341"}
+    },
+    "both keys of AWS in a text": {
+        "s3": "AKIAIOSFODNN7EXAMPLE:planted/8Zq7XutnFEMI/K7MDENGbPxRfi521734"
+    },
+    "a share": {"mounts": ["//u:planted4711@share/x:/data"]},
+    "a parameter with an escape": {"url": "https://h/?auth%5Ftoken=planted4711"},
+    "a random parameter": {"url": "https://h/?t=planted8Zx81kQwe77Lp0a"},
+    "a connection of Oracle": {"db": "jdbc:oracle:thin:me/planted4711@h:1521:db"},
+    "a connection of Postgres": {"db": "host=h user=me password=planted-4711-08 dbname=d"},
+    "a notebook": {"nb": '{"source": ["os.environ[\\"HF_TOKEN\\"] = \\"planted-4711-08\\"\\n"]}'},
+    "a client's key": {"user": {"client-key-data": "planted4711"}},
+    "a value of another name": {"note": "Bearer planted8Zx81kQwe77Lp"},
+    "numbered names": {
+        "HF_TOKEN2": "planted-4711-08",
+        "KEY1": "planted-4711-08",
+        "openai_key_1": "planted-4711-08",
+    },
+    "names in one word": {
+        "usertoken": "planted",
+        "rootpw": "planted",
+        "privkey": "planted",
+        "storepass": "planted",
+    },
+    "short names": {
+        "creds": "planted-4711-08",
+        "oauth": "planted-4711-08",
+        "fwkey": "planted-4711-08",
+    },
+    "names of other languages": {"пароль": "planted", "密码": "planted", "kennwort": "planted"},
     "a default in nested references": {"headers": {"X-Own": "${A:-${B:-planted50}}"}},
 }
 
@@ -479,8 +530,62 @@ PLAIN_SETTINGS = [
     {"params": {"note": "model: m\nurl: http://h:8000/v1\nmax_tokens: 512"}},
     {"judge": {"api_key": "JUDGE_API_KEY"}, "env_vars": {"HF_TOKEN": "host:HF_TOKEN"}},
     {"params": {"code": 'update(target=x, key="b")'}},
+    {"system_prompt": "Say which password is strongest. Put api_key=YOUR_KEY_HERE and key: value."},
+    {
+        "metric": "pass@1",
+        "pass_1": "mean-2024-10-05",
+        "hotkey": "ctrl-1",
+        "options": {"KEY=VALUE": "--x"},
+    },
+    {
+        "webhook": "https://hooks.example.com/evaluations/done",
+        "url": "https://h/?split=test&rev=main",
+    },
+    {"url": "https://h/?commit=0123456789abcdef0123456789abcdef01234567&access=public"},
+    {"creds": "none", "api": "chat_completions", "access": "read-only", "master": "node-17"},
     {"limits": {"0123456789abcdef0123456789abcdef01234567": 1, "gpt-4o-mini-2024-07-18": 2}},
 ]
+
+
+# Shapes of tokens: what stands before the part that nobody can guess, and how long that is.
+TOKENS = (
+    *(("SG.aB3dEf6hIj9kLm2n.", 24), ("ya29.", 40), ("hvs.", 24), ("dop_v1_", 64), ("shpat_", 32)),
+    *(("sq0atp-", 22), ("SK", 32), ("pplx-", 48), ("xai-", 60), ("tgp_v1_", 40), ("fw_", 24)),
+    *(("wandb_v1_", 40), ("lin_api_", 40), ("ntn_", 40), ("dapi", 32), ("rpa_", 40), ("figd_", 40)),
+    *(("csk-", 48), ("jina_", 48), ("e2b_", 40), ("GOCSPX-", 28), ("whsec_", 32), ("pul-", 40)),
+    *(("tskey-auth-k1-", 24), ("zpka_", 32), ("ABSK", 60), ("ATATT3", 60), ("ops_eyJ", 40)),
+    *(("v2.local.", 60), ("eyJhbGciOiJkaXIifQ..aB3dEf6hI.", 20)),
+)
+
+
+@pytest.mark.parametrize(("prefix", "length"), TOKENS)
+def test_tokens_are_known_by_their_shape(prefix: str, length: int) -> None:
+    token = prefix + "0123456789abcdef" * 5
+    token = token[: len(prefix) + length]
+    if prefix.startswith("eyJhbG"):
+        token += ".aB3dEf6hIj9k"
+    shown = masked_config({"note": f"see {token} there"}, [])["note"]
+    assert shown == "see *** there"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jdbc:oracle:a:b/",
+        "//a:b",
+        "key=",
+        "eyJaaaaaaaaa.",
+        "SG.",
+        "AKIAAAAAAAAAAAAA ",
+        "token is ",
+        "a=\\",
+    ],
+)
+def test_the_search_takes_time_in_proportion_to_the_text(text: str) -> None:
+    data = {"note": text * (400_000 // len(text)), "system_prompt": text * (400_000 // len(text))}
+    began = time.process_time()
+    masked_config(data, [])
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("data", PLAIN_SETTINGS, ids=str)

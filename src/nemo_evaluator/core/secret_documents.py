@@ -31,6 +31,19 @@ _LINE: Final = lazy_pattern(
 _BRACE_MEMBER: Final = lazy_pattern(
     r"[{,]\s*[\"']?([A-Za-z][\w.-]{0,60})[\"']?\s*[:=]\s*([^,{}\[\]]+)"
 )
+# `host=h user=me password=X`, and `api_key=X` in a sentence.
+_PAIR: Final = lazy_pattern(
+    r"(?<![\w.-])([A-Za-z_][\w.-]{0,60})[\"']?\s?[=:]\s?[\"']?([^\s;,'\"(){}\[\]<>\\]{6,})"
+)
+# `os.environ["HF_TOKEN"] = "X"`, also inside JSON.
+_ITEM: Final = lazy_pattern(
+    r"\[\\*[\"']([A-Za-z_][\w.-]{0,60})\\*[\"']\]\s*=\s*\\*[\"']([^\"'\\]+)"
+)
+_SAID: Final = lazy_pattern(
+    r"\b(?:password|passphrase|passcode|pass(?:word)? ?phrase|api[ -]?key|access key|token|secret)"
+    r"(?: is| ist| =|:)? [\"'`]?([^\s\"'`]{8,})",
+    re.IGNORECASE,
+)
 _BLOCK_SIGN: Final = lazy_pattern(r"[|>][+-]?\d?[ \t]*(?:#.*)?")
 _COMMENT: Final = lazy_pattern(r"[ \t]+#.*$")
 _ANCHOR: Final = lazy_pattern(r"(?:[&!][\w!:/.,-]*[ \t]+)+")
@@ -48,6 +61,10 @@ _PGPASS: Final = lazy_pattern(
 )
 _NPMRC: Final = lazy_pattern(r"^//\S+:_\w+=(\S+)$", re.MULTILINE)
 _HTPASSWD: Final = lazy_pattern(r"^[\w.@-]+:(\$(?:apr1|2[aby]|5|6)\$\S+|\{SHA\}\S+)$", re.MULTILINE)
+# The value of an authorization header, in a setting with another name.
+_SCHEME_AND_VALUE: Final = lazy_pattern(
+    r"^\s*(?:Bearer|Basic|Token|ApiKey)\s+(?=\S*\d)([A-Za-z0-9._~+/=-]{16,})\s*$", re.IGNORECASE
+)
 # What stands where no secret does.
 _NO_SECRET: Final = frozenset(
     {"", "~", "null", "none", "true", "false", "yes", "no", "on", "off", "{}", "[]", "{", "["}
@@ -70,11 +87,27 @@ def setting_parts(text: str) -> list[str]:
         if _is_secret_member(name, value):
             parts.append(value)
     parts += _AUTHORIZATION.findall(text)
-    for pattern in (_PGPASS, _NPMRC, _HTPASSWD):
+    for name, value in (*_PAIR.findall(text), *_ITEM.findall(text)):
+        if looks_secret(name) and looks_made_up(value):
+            parts.append(value)
+    for pattern in (_PGPASS, _NPMRC, _HTPASSWD, _SCHEME_AND_VALUE):
         parts += pattern.findall(text)
     for entry in _NETRC.findall(text):
         parts += _NETRC_PASSWORD.findall(entry)
     return parts
+
+
+def prose_parts(text: str) -> list[str]:
+    """Return the secrets in a prompt or a template, as far as their values look made up.
+
+    Examples: ``Use api_key=k-4711-0815-x``, ``The password is hunter-2024!``, ``X-Api-Key: k-4711-0815-x``.
+    """
+    parts = _AUTHORIZATION.findall(text)
+    for name, value in (*_PAIR.findall(text), *_ITEM.findall(text)):
+        parts.append(value if looks_secret(name) else "")
+    parts += _SAID.findall(text)
+    stripped_parts = [part.rstrip(".,;:!?") for part in parts]
+    return [part for part in stripped_parts if looks_made_up(part)]
 
 
 def _is_secret_member(name: str, value: str) -> bool:

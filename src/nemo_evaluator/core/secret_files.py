@@ -105,7 +105,7 @@ _CODE: Final = (
 # Many files of data hold a `token` somewhere; so much of one is looked at.
 _MOST_READ: Final = 32 << 20
 _ASSIGNED: Final = re.compile(
-    r"""([A-Za-z_][\w-]{5,40})["']?\s*[:=]\s*["']?([A-Za-z0-9+/=_.~-]{16,200})"""
+    r"""([A-Za-z_][\w-]{5,40})\\?["']?\]?\s*[:=]\s*\\?["']?([A-Za-z0-9+/=_.~-]{16,200})"""
 )
 
 

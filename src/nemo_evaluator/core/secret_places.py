@@ -17,11 +17,16 @@ from nemo_evaluator.core.secret_commands import (
     is_flag_of_secret,
     listed_password,
 )
-from nemo_evaluator.core.secret_documents import setting_parts
-from nemo_evaluator.core.secret_names import is_variable_of_secret, may_be_secret
+from nemo_evaluator.core.secret_documents import prose_parts, setting_parts
+from nemo_evaluator.core.secret_names import (
+    is_variable_of_secret,
+    may_be_secret,
+    own_value_decides,
+)
 from nemo_evaluator.core.secret_values import (
     decoded_forms,
     header_parts,
+    hook_parts,
     is_reference_name,
     looks_made_up,
     looks_random,
@@ -104,9 +109,15 @@ _HEADER_LINE: Final = lazy_pattern(r"\s*([A-Za-z][\w-]*)\s*[:=]\s*(.+)")
 _PROSE_KEY: Final = lazy_pattern(
     r"prompt|template|instruction|question|description|content|message|text", re.IGNORECASE
 )
+# Whoever knows the URL of a webhook can write there.
+_HOOK_KEY: Final = lazy_pattern(r"hooks?($|_|-|url)", re.IGNORECASE)
 _FEWEST_DIGITS_IN_NAME: Final = 2
 _ENVIRONMENT_NAME: Final = lazy_pattern(r"[A-Z][A-Z0-9_]*")
 _COMMIT_OR_DIGEST: Final = lazy_pattern(r"(?:[0-9a-f]{40}|[0-9a-f]{64})")
+# A key whatever its name: the other half of `AKIA...`, a token in letters of both cases.
+_LONG_KEY: Final = lazy_pattern(
+    r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:\D*\d){3})[A-Za-z0-9/+_-]{32,200}={0,2}"
+)
 _NUMBER_OR_DATE: Final = lazy_pattern(r"v?[\d.,:+_-]{1,10}|\d{4}-\d\d-\d\d([T ][\d:.+Z-]*)?")
 _HOST: Final = lazy_pattern(r"[a-z][a-z0-9.-]*:\d{1,5}|[a-z0-9-]+(\.[a-z0-9-]+)+")
 REFERENCE: Final = lazy_pattern(
@@ -196,8 +207,14 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
         return [text]
     if _is_ambiguous(path) and looks_made_up(text):
         return [text]
+    if _LONG_KEY.fullmatch(text) and looks_random(text) and not is_reference_name(name):
+        return [text]
     parts = [*token_parts(text), *url_parts(text)]
-    if not _PROSE_KEY.search(name):
+    if "://" in text and any(_HOOK_KEY.search(str(key)) for key in path):
+        parts += hook_parts(text)
+    if _PROSE_KEY.search(name):
+        parts += prose_parts(text)
+    else:
         parts += setting_parts(text)
     if _HEADER_KEY.search(name):
         parts += _header_lines(text)
@@ -266,6 +283,8 @@ def _remember_lines(value: str) -> None:
 
 def _is_ambiguous(path: ConfigPath) -> bool:
     """Whether a name in a path, such as ``keys``, leaves open whether the value is a secret."""
+    if own_value_decides(name_of(path)):
+        return True
     return any(isinstance(key, str) and may_be_secret(key) for key in path)
 
 

@@ -22,13 +22,36 @@ _TOKENS: Final = lazy_pattern(
       | (?:AKIA|ASIA)[A-Z0-9]{16}
       | AIza[A-Za-z0-9_-]{30,}
       | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+)?
+      | eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]{8,}){3}
+      | v[1-4]\.(?:local|public)\.[A-Za-z0-9_-]{32,}
       | (?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}
       | (?<=/api/webhooks/)\d{8,}/[A-Za-z0-9_-]{16,}
+      # Mail services, clouds, registries, trackers and providers of models.
+      | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}
+      | (?:ya29|hv[bs])\.[A-Za-z0-9_-]{20,}
+      | (?:GOCSPX|xapp|sq0[a-z]{3}|pat-[a-z]{2,3}\d|pul|tskey|NRAK|CFPAT|key)-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}
+      | (?:pplx|xai|csk|cpk)-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}
+      | (?:d[oa][opr]_v1|tgp_v1|wandb_v1|fw|lin_api|ntn|rpa|gls[ap]|figd|jina|e2b|whsec|zpka|sntry[su]|ph[cx]|sbp)
+        _(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}
+      | shp(?:at|ca|pa|ss)_[0-9a-f]{32}
+      | (?:dapi|SK)[0-9a-f]{32}
+      | ops_eyJ[A-Za-z0-9_-]{20,}
+      | ATATT3[A-Za-z0-9_=-]{24,}
+      | ABSK[A-Za-z0-9+/=]{40,}
+      | AGE-SECRET-KEY-1[0-9A-Za-z]{40,}
+      | (?:bot)?\d{8,10}:AA[A-Za-z0-9_-]{30,}
+      # A private key in Base64: `-----BEGIN ` and no certificate or public key.
+      | LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/=]{40,}
     )""",
     re.VERBOSE,
 )
+# `AKIA...:secret`: the second half of a pair has no shape of its own.
+_PAIR_OF_KEYS: Final = lazy_pattern(
+    r"(?:AKIA|ASIA)[A-Z0-9]{12,16}[\"']?[\s:;,|/]{1,3}[\"']?([A-Za-z0-9/+=]{40})(?![A-Za-z0-9/+=])"
+)
 _PRIVATE_KEY: Final = lazy_pattern(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    r"|PuTTY-User-Key-File-\d.*",
     re.DOTALL,
 )
 # The longest scheme is bounded: without that, a word of megabytes takes time with its square.
@@ -36,6 +59,11 @@ _URL: Final = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://([^\s'\"<>`]+)")
 # A proxy without its scheme: `user:password@host:3128`. An image, `name:tag@sha256:...`, has no port there.
 _USER_AND_HOST: Final = lazy_pattern(r"[^\s:/@]+:([^\s/@]+)@[A-Za-z0-9.-]+(?::\d{1,5})?/?")
 _PARAMETER: Final = lazy_pattern(r"[?&#;]([^=&#;?]+)=([^&#;]+)")
+# `//user:password@share/folder`, which has no scheme, and `jdbc:oracle:thin:user/password@host`.
+_SHARE: Final = lazy_pattern(r"(?<![:\w/])//[^\s/:@]{1,64}:([^\s/@]{1,200})@[A-Za-z0-9]")
+_ORACLE: Final = lazy_pattern(r"\bjdbc:oracle:\w{1,20}:[^\s/:@]{1,64}/([^\s/:@]{1,128})@")
+_COMMIT_OR_DIGEST: Final = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_UUID: Final = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SECRET_PARAMETERS: Final = frozenset({"code", "pwd"})
 # Schemes of benchmarks in which an @ comes before a version, a task or a digest.
 _VERSIONED: Final = frozenset({"harbor", "inspect", "container"})
@@ -121,6 +149,7 @@ def token_parts(text: str) -> list[str]:
     for pattern in (_TOKENS, _PRIVATE_KEY):
         for match in pattern.finditer(text):
             tokens.append(match.group())
+    tokens += _PAIR_OF_KEYS.findall(text)
     return tokens
 
 
@@ -135,8 +164,28 @@ def url_parts(text: str) -> list[str]:
         after_scheme = match[2]
         parts.extend(_user_parts(scheme, after_scheme))
         for name, value in _PARAMETER.findall(after_scheme):
-            if looks_secret(name) or name.lower() in _SECRET_PARAMETERS:
+            if _is_secret_parameter(unquote(name), value):
                 parts.append(value)
+    for password in (*_SHARE.findall(text), *_ORACLE.findall(text)):
+        parts.append(password)
+    return parts
+
+
+def _is_secret_parameter(name: str, value: str) -> bool:
+    """Whether a parameter of a URL is secret, for its name or because its value is random."""
+    if looks_secret(name) or name.lower() in _SECRET_PARAMETERS:
+        return True
+    is_digest = _COMMIT_OR_DIGEST.fullmatch(value) is not None or _UUID.fullmatch(value) is not None
+    return looks_random(unquote(value)) and not is_digest and not is_reference_name(name)
+
+
+def hook_parts(text: str) -> list[str]:
+    """Return what nobody can guess in the URL of a webhook: parts of its path, and parameters."""
+    parts: list[str] = []
+    for match in _URL.finditer(text):
+        path = re.split(r"[?#]", match[2], maxsplit=1)[0].partition("/")[2]
+        parts += [part for part in path.split("/") if looks_made_up(part)]
+        parts += [value for _, value in _PARAMETER.findall(match[2]) if looks_made_up(value)]
     return parts
 
 
