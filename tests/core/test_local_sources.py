@@ -75,6 +75,60 @@ WAYS = {
         "pass",
         "ls_a.py",
     ),
+    "a re-export of a re-export": ("from ls_front import right", "pass", "ls_front/sub/impl.py"),
+    "a name in a variable": (
+        "import importlib\nN = 'ls_a'",
+        "importlib.import_module(N)",
+        "ls_a.py",
+    ),
+    "a name in a list": (
+        "import importlib",
+        "[importlib.import_module(n) for n in ('ls_b', 'ls_a')]",
+        "ls_a.py",
+    ),
+    "a function in a variable": (
+        "import importlib\nload = importlib.import_module",
+        "load('ls_a')",
+        "ls_a.py",
+    ),
+    "a computed name": ("import importlib", "importlib.import_module(f'ls_{\"a\"}')", "ls_a.py"),
+    "a joined name": ("import importlib", "importlib.import_module('ls' + '_a')", "ls_a.py"),
+    "a name computed in a package": ("from ls_lazy import right", "pass", "ls_lazy/right_rule.py"),
+    "all modules of a package": ("import ls_all", "pass", "ls_all/rule.py"),
+    "a path to a file": (
+        "import importlib.util, pathlib",
+        "importlib.util.spec_from_file_location('x', pathlib.Path(__file__).parent / 'ls_data' / 'rule.py')",
+        "ls_data/rule.py",
+    ),
+    "another folder of modules": (
+        "import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).parent / 'ls_data'))\nimport rule",
+        "pass",
+        "ls_data/rule.py",
+    ),
+    "runpy with a module": ("import runpy", "runpy.run_module('ls_a')", "ls_a.py"),
+    "a program with a module": (
+        "import subprocess",
+        "subprocess.run(['python', '-m', 'ls_a'])",
+        "ls_a.py",
+    ),
+    "a script": ("import subprocess", "subprocess.run(['bash', 'ls_check.sh'])", "ls_check.sh"),
+    "data": (
+        "WORDS = open(__file__.replace('bench.py', 'ls_data/words.txt')).read()",
+        "pass",
+        "ls_data/words.txt",
+    ),
+    "data in joined folders": (
+        "import pathlib\nWORDS = (pathlib.Path(__file__).parent / 'ls_data' / 'words.txt').read_text()",
+        "pass",
+        "ls_data/words.txt",
+    ),
+    "data of a module": ("import ls_reader", "pass", "ls_data/words.txt"),
+    "a pattern": (
+        "import glob",
+        "[open(name).read() for name in glob.glob('ls_data/*.txt')]",
+        "ls_data/words.txt",
+    ),
+    "the name of a standard module": ("import colorsys", "pass", "colorsys.py"),
     "in a circle": ("import ls_c", "pass", "ls_d.py"),
 }
 
@@ -93,7 +147,28 @@ def folder(tmp_path: Path) -> Path:
         "ls_pack/deep/token.py": "",
         "ls_space/inner/leaf.py": "",
         "ls_space/near.py": "from .inner import leaf\n",
-        "unrelated.py": "",
+        "ls_front/__init__.py": "from .sub import *\n",
+        "ls_front/sub/__init__.py": "from .impl import right\n",
+        "ls_front/sub/impl.py": "right = 1\n",
+        "ls_lazy/__init__.py": (
+            "import importlib\n"
+            "def __getattr__(name):\n"
+            "    return getattr(importlib.import_module(f'.{name}_rule', __name__), name)\n"
+        ),
+        "ls_lazy/right_rule.py": "right = 1\n",
+        "ls_all/__init__.py": (
+            "import importlib, pkgutil\n"
+            "for found in pkgutil.iter_modules(__path__):\n"
+            "    importlib.import_module(f'{__name__}.{found.name}')\n"
+        ),
+        "ls_all/rule.py": "",
+        "ls_data/rule.py": "",
+        "ls_data/words.txt": "one\n",
+        "ls_reader.py": "WORDS = open(__file__.replace('ls_reader.py', 'ls_data/words.txt')).read()\n",
+        "ls_check.sh": "true\n",
+        "colorsys.py": "",
+        "unrelated.txt": "",
+        "apart/unrelated.py": "",
     }
     for name, text in texts.items():
         path = tmp_path / name
@@ -109,7 +184,8 @@ def test_a_change_in_what_is_imported_changes_the_fingerprint(folder: Path, way:
     bench.write_text(BENCH.format(imports=imports, inside=inside))
     environment = get_environment(str(bench))
     before = environment.scorer_fingerprint()
-    (folder / "unrelated.py").write_text("other = 1\n")
+    (folder / "unrelated.txt").write_text("other")
+    (folder / "apart" / "unrelated.py").write_text("other = 1\n")
     assert environment.scorer_fingerprint() == before
     with (folder / changed).open("a") as file:
         file.write("# changed\n")
@@ -133,6 +209,15 @@ def test_a_class_and_a_metric_of_a_user_count_as_well(folder: Path) -> None:
     after = (module.Own().scorer_fingerprint(), scorer_version(module.Metric()))
     assert before[0] != after[0]
     assert before[1] != after[1]
+
+
+def test_the_rows_of_a_benchmark_are_not_a_part_of_its_scorer(folder: Path) -> None:
+    bench = folder / "rows.py"
+    bench.write_text(
+        "def rows():\n    return open('ls_data/words.txt')\n"
+        "first = dict(dataset=rows)\nsecond = dict(dataset='ls_check.sh')\nthird = 'ls_data/rule.py'\n"
+    )
+    assert set(imported_sources([bench]).files) == {"ls_data/rule.py"}
 
 
 def test_installed_packages_count_by_version_and_nel_not_at_all(folder: Path) -> None:

@@ -162,7 +162,7 @@ def _server(plants: Plants) -> dict[str, object]:
 
 def _config(url: str, plants: Plants) -> dict[str, object]:
     judge = api(
-        f"{url.replace('://', '://judge:' + plants.word('user of a judge') + '@')}",
+        url,
         api_key="${JUDGE_SECRET}",
         retry={"max_retries": 0},
         proxy={"extra_body": {"note": f"Bearer {plants.random('value of another name')}"}},

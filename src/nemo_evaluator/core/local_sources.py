@@ -1,8 +1,9 @@
 """The local modules that a user's file imports, and those that they import; found without importing them.
 
 Counted are ``import`` and ``from`` statements anywhere in a file, also relative and inside functions,
-``importlib.import_module("name")`` and ``__import__("name")`` with a literal, and literal names of Python files in its
-folder. Installed packages count by their version. Data files that code opens and computed names do not count.
+``importlib.import_module("name")`` and ``__import__("name")``, and files below its folder that literals name: scripts,
+data that the code opens, patterns of ``glob``. Where a name is computed, all modules in the folder count. Installed
+packages count by their version. Files outside of the folder, and folders listed without a pattern, do not count.
 """
 
 import ast
@@ -15,11 +16,17 @@ from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.hashing import digest, digest_parts
+from nemo_evaluator.core.source_texts import (
+    importable_files,
+    named_files,
+    named_folders,
+    texts_of_source,
+)
 from nemo_evaluator.core.values import dataclass, field
 
 _OURS: Final = "nemo_evaluator"
 _IMPORTERS: Final = frozenset({"import_module", "__import__", "reload"})
-_SUFFIXES: Final = (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES)
+_SUFFIXES: Final = (*SOURCE_SUFFIXES, *EXTENSION_SUFFIXES, ".pyx")
 
 
 @dataclass(slots=True)
@@ -77,21 +84,20 @@ def _imports(path: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:
     except (SyntaxError, ValueError):
         # Importing it fails too; its text counts all the same.
         return
+    texts = texts_of_source(tree)
     roots = _roots(path)
+    if texts.changes_path:
+        roots = [*named_folders(texts, path.parent), path.parent.parent, *roots]
     importers = _importers(tree)
     for node in ast.walk(tree):
         for name, folders in _names(node, path, roots, importers=importers):
             yield from _resolved(name, folders, packages, relative=folders is not roots)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _named_file(node.value, path.parent)
-
-
-def _named_file(text: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """The Python file in a folder that a text names, if there is one."""
-    if text.endswith(".py"):
-        file = (folder / text).resolve()
-        if file.is_file():
-            yield text, file
+    if texts.imports_by_name:
+        for name in texts.names:
+            yield from _resolved(name.lstrip("."), [path.parent], set(), relative=True)
+    if texts.computes_names:
+        yield from importable_files(path.parent)
+    yield from named_files(texts, path.parent)
 
 
 def _names(
@@ -193,12 +199,14 @@ def _resolved(
     """The files of a module and of the packages around it, in the first folder that has the outermost of them."""
     parts = name.split(".")
     top_package = parts[0]
-    if not relative and (top_package == _OURS or top_package in sys.stdlib_module_names):
+    if not relative and top_package == _OURS:
         return
     matching = [folder for folder in folders if _has_module(folder, top_package)]
     local_folders = [folder for folder in matching if not _is_installed(folder)]
     if local_folders:
         yield from _along(local_folders[0], parts)
+    if top_package in sys.stdlib_module_names:
+        return
     # Python may import the local or the installed module; either may change the verdict.
     if len(local_folders) < len(matching):
         packages.add(top_package)
