@@ -113,7 +113,7 @@ WAYS = {
     ),
     "a script": ("import subprocess", "subprocess.run(['bash', 'ls_check.sh'])", "ls_check.sh"),
     "data": (
-        "WORDS = open(__file__.replace('bench.py', 'ls_data/words.txt')).read()",
+        "import pathlib\nWORDS = pathlib.Path(__file__.replace('bench.py', 'ls_data/words.txt')).read_text()",
         "pass",
         "ls_data/words.txt",
     ),
@@ -164,7 +164,7 @@ def folder(tmp_path: Path) -> Path:
         "ls_all/rule.py": "",
         "ls_data/rule.py": "",
         "ls_data/words.txt": "one\n",
-        "ls_reader.py": "WORDS = open(__file__.replace('ls_reader.py', 'ls_data/words.txt')).read()\n",
+        "ls_reader.py": "import pathlib\nWORDS = (pathlib.Path(__file__).parent / 'ls_data/words.txt').read_text()\n",
         "ls_check.sh": "true\n",
         "colorsys.py": "",
         "unrelated.txt": "",
