@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 
 import aiohttp
 import pytest
 
-from nemo_evaluator.adapters import Proxy
+from nemo_evaluator.adapters import Proxy, _json_bodies
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.models import CallScope, Endpoint, RetryConfig, StageSpec, Timeouts
@@ -191,6 +192,55 @@ async def test_when_the_agent_leaves_so_do_we(proxied, stream):
         assert server.cancelled == 1
         assert proxy.pipeline.transport.lane.limiter.in_flight == 0
         assert proxy.stats()["in_flight"] == 0
+
+
+def _raw_post(proxy, size: int = 0) -> bytes:
+    """A request for an answer, as bytes; with a body of at least so many."""
+    messages = [{"role": "user", "content": "hello" + "o" * size}]
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    lines = (
+        f"POST /v1{CHAT} HTTP/1.1",
+        f"host: {proxy.host}:{proxy.port}",
+        f"authorization: Bearer {proxy.token.reveal()}",
+        f"content-length: {len(body)}",
+        "",
+        "",
+    )
+    return "\r\n".join(lines).encode() + body
+
+
+async def test_an_agent_that_leaves_a_pipeline_ends_the_call_under_way(proxied, caplog):
+    async with proxied(Say("4", delay=5), timeouts=Timeouts(1, 9, 9, 9)) as (proxy, server):
+        _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+        writer.write(_raw_post(proxy) * 3)
+        while not server.in_flight:
+            await asyncio.sleep(0.01)
+        writer.transport.abort()
+        for _ in range(100):
+            if server.cancelled:
+                break
+            await asyncio.sleep(0.02)
+        assert (server.cancelled, server.count) == (1, 1)
+        assert proxy.stats()["in_flight"] == 0
+    assert [record.getMessage() for record in caplog.records if "uvicorn" in record.name] == []
+
+
+async def test_an_agent_that_leaves_before_its_call_starts_makes_none(proxied):
+    async with proxied(Say("4")) as (proxy, server):
+        # A large body waits for its turn to be parsed.
+        turn = asyncio.get_running_loop().run_in_executor(
+            _json_bodies._one_at_a_time, time.sleep, 1
+        )
+        _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+        writer.write(_raw_post(proxy, 600_000))
+        await writer.drain()
+        await asyncio.sleep(0.5)
+        assert not turn.done()
+        writer.transport.abort()
+        await turn
+        await asyncio.sleep(0.5)
+        assert server.count == 0
+        assert (await _post(proxy, HELLO))[0] == 200
 
 
 @pytest.mark.parametrize("fault", [Fault.STREAM_ERROR, Fault.STREAM_RESET, Fault.STREAM_STALL])

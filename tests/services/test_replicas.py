@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from nel_support import Nel, Sums, bench, free_ports, marked, rows
 
+from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.servers.launch import Launch
 from nemo_evaluator.services.haproxy import haproxy_config, haproxy_launch
 
@@ -63,6 +64,63 @@ def test_the_config_is_one_that_haproxy_takes(tmp_path: Path) -> None:
         "it runs beside us"
     )
     assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
+
+
+# Health paths and addresses that would mean something else in the file of HAProxy.
+HOSTILE = (
+    *("/a b", "/a\n    server evil 1.2.3.4:80", "/a#x", '/a"', "/a'", "/a\\", "/$HOME", "/${PATH}"),
+    *(
+        "/%[env(PATH)]",
+        "/a{x}",
+        "/a`id`",
+        "/a\t",
+        "/a;b",
+        "/a,b",
+        "/(x)",
+        "//x",
+        "/!x",
+        "/a?x=1&y=2",
+    ),
+)
+HOSTS = (
+    *(
+        "$HOST",
+        "${PATH}",
+        "a b",
+        "unix@/tmp/x",
+        "abns@x",
+        "fd@3",
+        "ipv4@1.2.3.4",
+        "a#",
+        "1.2.3.4,5",
+    ),
+    *("127.0.0.1:1 backup", "a\n", "sockpair@1", "[::1]", "127.0.0.1", "-x"),
+)
+
+
+@pytest.mark.needs("haproxy")
+@pytest.mark.parametrize(
+    "servers",
+    [
+        *([Launch(argv=["serve"], port=8000, health_paths=(path,))] for path in HOSTILE),
+        *([Launch(argv=["serve"], port=8000, host=host)] for host in HOSTS),
+    ],
+    ids=lambda servers: f"{servers[0].host} {servers[0].health_paths[0]}",
+)
+def test_haproxy_reads_every_value_as_one_word(servers: list[Launch], tmp_path: Path) -> None:
+    try:
+        text = haproxy_config(servers, free_ports(1))
+    except UsageError:
+        return
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(text)
+    done = subprocess.run(
+        ["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and "WARNING" not in done.stderr + done.stdout, done.stderr
+    words = [line.split() for line in text.splitlines()]
+    assert [line[2] for line in words if line[:1] == ["server"]] == [f"{servers[0].host}:8000"]
+    assert ["option", "httpchk", "GET", servers[0].health_paths[0]] in words
 
 
 @pytest.mark.parametrize("blow", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -5,6 +5,7 @@ import ipaddress
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Self, TypeAlias
@@ -24,6 +25,8 @@ Respond: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 # Keys of an ASGI scope.
 # The application puts a function here; it is called when the client disconnects before its answer.
 LEAVE: Final = "nel.leave"
+# The server sets this to True when the client has disconnected, also before there is such a function.
+LEFT: Final = "nel.left"
 # The server puts a function here that names the holder of the connection: False if it has too many.
 NAME_HOLDER: Final = "nel.name_holder"
 # The server puts a function here that closes the connection immediately.
@@ -176,6 +179,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._framing_bytes = 0
         self._unread_bytes = 0
+        # The requests of a pipeline that are not answered, in order: the first one is under way.
+        self._unanswered: deque[Any] = deque()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, and detect peers that have disappeared."""
@@ -198,10 +203,13 @@ class BoundedConnection(HttpToolsProtocol):
         for timer in (self._head_timer, self._body_timer, self._read_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
-        if self.cycle is not None and not self.cycle.response_complete:
-            on_leave: Any = self.cycle.scope.get(LEAVE)
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.scope[LEFT] = True
+            on_leave = cycle.scope.get(LEAVE)
             if on_leave is not None:
                 on_leave()
+        self._unanswered.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -247,9 +255,14 @@ class BoundedConnection(HttpToolsProtocol):
         """Stop the timer of the body, which is complete."""
         self._stop_body_timer()
         super().on_message_complete()
+        if not self.pipeline:
+            # After a large body nothing is read, and that the client disconnects would go unnoticed.
+            self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close a connection that still sends an unread body."""
+        if self._unanswered:
+            self._unanswered.popleft()
         super().on_response_complete()
         if self._has_unread_body() and not self.transport.is_closing():
             self._linger()
@@ -296,6 +309,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_headers_complete()
         answering: Any = self.cycle
         answering.transport = _AnsweringTransport(self)
+        self._unanswered.append(answering)
 
     def pause_writing(self) -> None:
         """Close the connection if the client does not read for too long."""

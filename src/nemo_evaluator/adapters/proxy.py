@@ -35,6 +35,7 @@ from nemo_evaluator.adapters.http_server import (
     BODY_BOUND,
     DROP,
     LEAVE,
+    LEFT,
     NAME_HOLDER,
     HttpServer,
     Receive,
@@ -231,6 +232,9 @@ class Proxy(HttpServer):
         assert task is not None
         if not self._access.is_open(caller):
             raise Refused(403, "this session was closed meanwhile", "permission_error")
+        if scope.get(LEFT):
+            # Nobody waits for an answer.
+            return
         session = caller.session if caller is not None else None
         self._working[task] = _OpenRequest(session, scope.get(DROP, _nothing))
         scope[LEAVE] = partial(self._leave, task)
