@@ -97,8 +97,8 @@ def _add(node: ast.AST, texts: SourceTexts) -> None:
     elif isinstance(node, ast.Attribute | ast.Name):
         name = node.attr if isinstance(node, ast.Attribute) else node.id
         texts.imports_by_name = texts.imports_by_name or name in _IMPORTERS
-        is_path = name == "path" and isinstance(node, ast.Attribute)
-        if is_path and isinstance(node.value, ast.Name) and node.value.id == "sys":
+        owner = getattr(node, "value", None)
+        if name == "path" and isinstance(owner, ast.Name) and owner.id == "sys":
             texts.changes_path = True
     elif isinstance(node, ast.Call) and _is_computed_import(node):
         texts.computes_names = True
