@@ -13,7 +13,7 @@ import secrets
 import zlib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.lazy import lazy_pattern
@@ -56,6 +56,8 @@ _MORE_MODULES: Final = (
     "collecting",
     "libraries",
 )
+# Those that run the tests without a program.
+_WITHOUT_PROGRAM_MODULES: Final = ("unanswered",)
 _FORMAT: Final = 2
 _COMPRESSION: Final = 9
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
@@ -90,10 +92,29 @@ load(part()).main(part(), part(), part, load)
 """
 _NO_INTERPRETER: Final = 127
 _NOT_STARTED: Final = 126
+# The verdict of a judge on tests that can judge no program, and on a run of tests that could not be finished.
+_UNJUDGEABLE: Final = "unjudgeable"
+_UNJUDGED: Final = "unjudged"
 # How often a judge is run whose sandbox ends under it.
 _TRIES: Final = 2
 # What a judge may take to start and to clear up, beyond the program's own time.
 _GRACE: Final = 5.0
+
+
+class _Judgement(NamedTuple):
+    """What one judge says.
+
+    Attributes:
+        verdict: The verdict; see ``judge_program``. "unjudged" where the tests could not be finished.
+        reason: Why it is not "passed".
+        exit_code: The exit code of the judge.
+        duration_ms: How long it ran, in milliseconds.
+    """
+
+    verdict: str
+    reason: str
+    exit_code: int
+    duration_ms: float
 
 
 def extract_code(response: str, entry_point: str | None = None) -> str:
@@ -270,15 +291,51 @@ async def judge_program(
             "running model-written code needs a sandbox",
             hint="give the benchmark a sandbox, e.g. `sandbox: {type: local}`",
         )
-    secret_word = secrets.token_hex(16)
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
-    needs_more = bool(prepared["collect"] or prepared["mentioned"])
+    judgement = await _judge_once(_clean(program), prepared, sandbox, timeout=timeout)
+    verdict = judgement.verdict
+    reason = judgement.reason
+    if verdict == _UNJUDGED:
+        await _check_judgeable(prepared, sandbox, timeout)
+        verdict = "wrong"
+        reason = f"the program keeps its tests from being run: {reason}"
+    details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": judgement.exit_code}
+    details["duration_ms"] = round(judgement.duration_ms, 1)
+    if verdict == "passed":
+        return details
+    return {**details, "stderr": reason[:_SHOWN]}
+
+
+async def _check_judgeable(prepared: dict[str, Any], sandbox: Sandbox, timeout: float) -> None:
+    """Run the tests without the program, in a process and folders that it never saw.
+
+    Raises:
+        ScorerError: The tests cannot be run without it either, so no program can be judged by them.
+    """
+    without_program = {**prepared, "without_program": True}
+    try:
+        await _judge_once("", without_program, sandbox, timeout=timeout)
+    except TamperError:
+        # The tests end the judge: they do more without the program than they did with it.
+        return
+
+
+async def _judge_once(
+    program: str, prepared: dict[str, Any], sandbox: Sandbox, timeout: float
+) -> _Judgement:
+    """Start a judge for a program and prepared tests, and read its verdict."""
+    secret_word = secrets.token_hex(16)
+    judge_modules = _JUDGE_MODULES
+    if prepared["collect"] or prepared["mentioned"]:
+        judge_modules += _MORE_MODULES
+    if prepared["without_program"]:
+        judge_modules += _WITHOUT_PROGRAM_MODULES
     stdin = b"".join(
         [
             _modules(_START_MODULES),
-            _part({"program": _clean(program), "timeout": timeout}),
+            _part({"program": program, "timeout": timeout}),
             _modules(_PROGRAM_MODULES),
-            _modules((*_JUDGE_MODULES, *_MORE_MODULES) if needs_more else _JUDGE_MODULES),
+            _modules(judge_modules),
             _part({**prepared, "word": secret_word}),
         ]
     )
@@ -296,11 +353,7 @@ async def judge_program(
             raise SandboxError("the sandbox has no Python", hint="choose an image with python3")
         result = retried
     verdict, reason = _verdict(result, secret_word)
-    details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
-    details["duration_ms"] = round(result.duration_ms, 1)
-    if verdict == "passed":
-        return details
-    return {**details, "stderr": reason[:_SHOWN]}
+    return _Judgement(verdict, reason, result.exit_code, duration_ms=result.duration_ms)
 
 
 async def _run_in_living_sandbox(
@@ -416,7 +469,7 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
         raise TamperError("the line with the verdict cannot be read") from None
     if verdict == "tamper":
         raise TamperError(reason)
-    if verdict == "unjudged":
+    if verdict == _UNJUDGEABLE:
         raise ScorerError(f"the tests of this problem cannot be run: {reason}")
     if verdict == "crash" and result.out_of_memory:
         return "out_of_memory", reason

@@ -358,9 +358,9 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _reporting_failure(statement: ast.stmt) -> ast.stmt:
-    """``try: ... except BaseException: __nel_failed__(); raise``."""
-    report = ast.Expr(_call("__nel_failed__"))
-    handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [report, ast.Raise()])
+    """``try: ... except BaseException: if __nel_failed__(): raise``."""
+    report = ast.If(_call("__nel_failed__"), [ast.Raise()], [])
+    handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [report])
     return ast.Try([statement], [handler], [], [])
 
 

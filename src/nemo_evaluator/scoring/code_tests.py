@@ -66,6 +66,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
         - ``asked``: the names that the tests may take from the program.
         - ``unbound``: names of the tests that an answer may leave unbound.
         - ``unjudged``: why the tests cannot be run; empty when they can.
+        - ``without_program``: whether to run them only to see if they can judge any program.
     """
     content: dict[str, Any] = {
         "entry": measure.entry,
@@ -76,6 +77,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
     content.update(
         tests="", asserts=False, defaults=False, branches={}, asked=[], unbound=[], unjudged=""
     )
+    content["without_program"] = False
     content["mentioned"] = [library for library in _LIBRARIES if library in measure.source]
     try:
         module = ast.parse(measure.source)

@@ -7,6 +7,7 @@ import sys
 from .counting import AssertionCounts, End, Failed, Skipped
 from .fixtures import Fixtures
 from .marks import cases_of, is_skipped, marks_of
+from .proxies import Remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Runner:
     def _call(self, function: Any, arguments: dict[str, Any]) -> None:
         try:
             result = function(**arguments)
-            if hasattr(result, "send") and hasattr(result, "cr_frame"):
+            if not isinstance(result, Remote) and hasattr(result, "cr_frame"):
                 import asyncio  # noqa: PLC0415 - few tests are coroutines
 
                 asyncio.run(result)

@@ -54,6 +54,9 @@ class AssertionCounts:
         entered: The places that were reached where answers decide which assertions follow; see ``code_rewrite``.
         raised: The exception of the program that the tests have not received yet.
         is_control: The tests run with a control, see ``controls``.
+        is_lenient: Assertions hold whatever their value, see ``unanswered``.
+        asserting: How many assertions are being evaluated, one inside another.
+        is_seen: Whether such an assertion looked into an answer.
     """
 
     def __init__(self) -> None:
@@ -70,6 +73,9 @@ class AssertionCounts:
         self.entered: set[int] = set()
         self.raised: BaseException | None = None
         self.is_control = False
+        self.is_lenient = False
+        self.asserting = 0
+        self.is_seen = False
         self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
@@ -103,13 +109,23 @@ class AssertionCounts:
 
     def asks(self) -> int:
         """How many answers there are before an assertion is evaluated."""
+        self.asserting += 1
         return self.answers
 
-    def failed(self) -> None:
-        """Note that an assertion that is a call raised; catching the exception does not undo that."""
+    def failed(self) -> bool:
+        """Note that an assertion that is a call raised; catching the exception does not undo that.
+
+        Returns:
+            Whether the exception goes on.
+        """
         error = sys.exc_info()[1]
-        if isinstance(error, (AssertionError, Failed)) and error is not self.raised:
+        is_failure = isinstance(error, (AssertionError, Failed)) and error is not self.raised
+        if is_failure and self.is_lenient:
+            self._end_assertion()
+            return False
+        if is_failure and error is not None:
             self.fail(describe(error))
+        return True
 
     def raising(self, error: Any) -> Any:
         """Note that the tests raise an AssertionError themselves; catching it does not undo that."""
@@ -131,7 +147,8 @@ class AssertionCounts:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""
         self.evaluated.add(number)
         self.settle()
-        truth = bool(value)
+        truth = self.is_lenient or bool(value)
+        self._end_assertion()
         self.settle()
         if not truth:
             self.fail("AssertionError: an assertion does not hold")
@@ -142,9 +159,16 @@ class AssertionCounts:
     def called(self, before: int, value: Any, kind: int, number: int) -> Any:
         """Count an assertion that is a call, such as ``self.assertEqual(f(3), 9)``; it did not raise."""
         self.evaluated.add(number)
+        self._end_assertion()
         self.settle()
         self._count(before, kind)
         return value
+
+    def _end_assertion(self) -> None:
+        """Note that an assertion was evaluated: whatever it looked into has no effect any more."""
+        self.asserting -= 1
+        if not self.asserting:
+            self.is_seen = False
 
     def _count(self, before: int, kind: int) -> None:
         if kind == CONSTANT:

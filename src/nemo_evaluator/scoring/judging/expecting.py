@@ -67,6 +67,8 @@ class Raises:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         if error is None:
+            if self._tally.is_lenient:
+                return False
             text = "the program did not raise what the tests expect"
             self._tally.fail(f"Failed: {text}")
             raise Failed(text)
@@ -180,6 +182,8 @@ def patch_contexts(tally: AssertionCounts, context: Any, *, counts: bool) -> Non
         try:
             accepted = leave(self, kind, error, trace)
         except AssertionError as failure:
+            if tally.is_lenient and error is None:
+                return False
             tally.fail(describe(failure))
             raise
         if accepted and error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .counting import Unrunnable
+from .proxies import Remote
 from .pytest_standin import Fixture, Param
 
 TYPE_CHECKING = False
@@ -140,7 +141,10 @@ class Fixtures:
                 arguments[name] = self._make(name, instance, params, values=values)
         value = fixture.function(**arguments)
         is_kept = fixture.scope in _KEPT
-        if hasattr(value, "gi_frame"):
+        if isinstance(value, Remote):
+            # What it looks like is the program's choice.
+            pass
+        elif hasattr(value, "gi_frame"):
             (self._open_kept if is_kept else self._open).append(value)
             value = next(value)
         elif hasattr(value, "cr_frame"):

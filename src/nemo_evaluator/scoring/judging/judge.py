@@ -18,6 +18,9 @@ signal: Any = __import__("_signal")
 # Seconds that all controls together may take, and between two attempts to end them.
 _CONTROL_SECONDS: Final = 1.0
 _REPEATED: Final = 0.1
+# The verdict on tests that can judge no program. "unjudged" is the verdict on one run, and needs to be confirmed by a
+# run without the program.
+UNJUDGEABLE: Final = "unjudgeable"
 
 
 def judge(
@@ -34,11 +37,13 @@ def judge(
         The verdict, and why it is not "passed".
     """
     if tests["unjudged"]:
-        return "unjudged", tests["unjudged"]
+        return UNJUDGEABLE, tests["unjudged"]
     try:
         code = compile(tests["tests"], "tests.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return "unjudged", f"the tests are not valid Python: {describe(error)}"
+    if tests["without_program"]:
+        return _run_without_program(code, session, tests)
     verdict = _run_tests(code, session, tests)
     if verdict[0] != "passed":
         return verdict
@@ -48,8 +53,25 @@ def judge(
     # The program is not needed any more, and must not disturb what follows.
     end_program()
     if _passes_a_control(code, session, tests):
-        return "unjudged", "the tests also pass a program that answers every question alike"
+        return UNJUDGEABLE, "the tests also pass a program that answers every question alike"
     return verdict
+
+
+def _run_without_program(
+    code: Any, session: ProgramSession, tests: dict[str, Any]
+) -> tuple[str, str]:
+    """Run the tests with unknown answers, and return UNJUDGEABLE or what else happens."""
+    from .unanswered import ITEM_COUNTS, UnansweredSession  # noqa: PLC0415 - few verdicts need it
+
+    reason = ""
+    for items in ITEM_COUNTS:
+        unanswered = UnansweredSession(session.tally, items)
+        verdict, reason = _run_tests(code, unanswered, tests)
+        if verdict != "unjudged":
+            return verdict, reason
+        if unanswered.is_decided:
+            return "wrong", "an answer decides the course of the tests"
+    return UNJUDGEABLE, reason
 
 
 def _run_tests(
