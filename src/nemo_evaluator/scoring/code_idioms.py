@@ -49,6 +49,17 @@ def asks_for_nothing(node: ast.expr) -> bool:
     return False
 
 
+def shortest_display(nodes: list[ast.expr]) -> int:
+    """The number of items of the shortest list or tuple that is written out among some expressions; 0 without one."""
+    lengths: list[int] = []
+    for node in nodes:
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            continue
+        if not any(isinstance(element, ast.Starred) for element in node.elts):
+            lengths.append(len(node.elts))
+    return min(lengths, default=0)
+
+
 def has_value_as_message(node: ast.Call) -> bool:
     """``self.assertTrue(f(3), 9)``: the 9 is the message of the assertion, and is compared with nothing."""
     if called_name(node) not in ("assertTrue", "assertFalse") or len(node.args) != 2:

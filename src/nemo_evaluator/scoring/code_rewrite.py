@@ -23,6 +23,7 @@ from nemo_evaluator.scoring.code_idioms import (
     may_swallow,
     names_stored,
     nodes_of,
+    shortest_display,
 )
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_truth import Truth
@@ -190,6 +191,16 @@ class Rewriter(ast.NodeTransformer):
             return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
         return name == "all" and self._flow.level(values, self._scope) == CERTAIN
 
+    def _expected_items(self, node: ast.Call) -> int:
+        """Return how many items ``zip(f(3), [2, 4, 6])`` has to reach; 0 for other calls."""
+        if called_name(node) != "zip" or not isinstance(node.func, ast.Name):
+            return 0
+        if self._scopes.find("zip", self._scope) is not None:
+            return 0
+        if not any(self._flow.level(argument, self._scope) == CERTAIN for argument in node.args):
+            return 0
+        return shortest_display(node.args)
+
     def _entering(self, node: ast.stmt, numbers: list[int]) -> Any:
         if not numbers:
             return node
@@ -206,6 +217,12 @@ class Rewriter(ast.NodeTransformer):
             branch = ast.Constant(len(self.branches) - 1)
             items = _call("__nel_items__", branch, ast.Constant(number), node.args[0])
             node.args = [_at(items, node.args[0])]
+            return node
+        expected_items = self._expected_items(node)
+        if expected_items:
+            self.generic_visit(node)
+            node.func = _at(ast.Name("__nel_zip__", ast.Load()), node.func)
+            node.args.insert(0, _at(ast.Constant(expected_items), node.func))
             return node
         function = node.func
         is_format = isinstance(function, ast.Attribute) and function.attr in (

@@ -143,6 +143,21 @@ class AssertionCounts:
             self.evaluated.add(number)
             yield value
 
+    def zipped(self, expected: int, *values: Any, **options: Any) -> Any:
+        """``zip`` with values that are written out in the tests: an answer with fewer items fails them.
+
+        Args:
+            expected: How many values are written out.
+            values: The arguments of ``zip``.
+            options: Its keyword arguments.
+        """
+        items = 0
+        for row in zip(*values, **options):
+            items += 1
+            yield row
+        if items < expected and not self.is_lenient:
+            self.fail(f"AssertionError: the tests expect {expected} items, and the answer has {items}")
+
     def holds(self, before: int, value: Any, kind: int, number: int) -> bool:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""
         self.evaluated.add(number)

@@ -25,6 +25,7 @@ _ENTRY_PARAMETERS: Final = (
     "program",
     "impl",
 )
+_FOLDER: Final = "tmp_path"
 _KEPT: Final = ("class", "module", "package", "session")
 
 
@@ -64,6 +65,27 @@ class Fixtures:
             for name in [*automatic, *requested]:
                 self._make(name, instance, params, values=values)
             yield {name: values[name] for name in requested}
+
+    def check(self, function: Any, provided: list[Any], kind: type | None) -> None:
+        """Check that something provides each parameter of a test function.
+
+        Args:
+            function: The test function, or the function of a method.
+            provided: The names that ``parametrize`` provides.
+            kind: The class whose method it is, if any.
+
+        Raises:
+            Unrunnable: Nothing provides a parameter.
+        """
+        values = list(self._names.values())
+        names = _parameters(function)
+        if kind is not None:
+            values += vars(kind).values()
+            names = names[1:] if names[:1] == ["self"] else names
+        fixture_names = [value.name for value in values if isinstance(value, Fixture)]
+        for name in names:
+            if name not in provided and name not in fixture_names:
+                self._check_built_in(name)
 
     def close(self, *, everything: bool) -> None:
         """Run the code after the ``yield`` of fixtures, the last fixture first."""
@@ -155,8 +177,13 @@ class Fixtures:
             self._kept[fixture.name] = value
         return value
 
+    def _check_built_in(self, name: str) -> None:
+        if name != _FOLDER and name not in _ENTRY_PARAMETERS and name != self._names.entry:
+            raise Unrunnable(f"a test has a parameter {name!r}, which nothing provides")
+
     def _built_in(self, name: str) -> Any:
-        if name == "tmp_path":
+        self._check_built_in(name)
+        if name == _FOLDER:
             import pathlib  # noqa: PLC0415 - few tests need a folder
             import tempfile  # noqa: PLC0415
 
@@ -164,9 +191,7 @@ class Fixtures:
             # The program runs as another user.
             folder.chmod(0o777)
             return folder
-        if name in _ENTRY_PARAMETERS or name == self._names.entry:
-            return self._names.of_program(self._names.entry)
-        raise Unrunnable(f"a test has a parameter {name!r}, which nothing provides")
+        return self._names.of_program(self._names.entry)
 
 
 def _parameters(function: Any) -> list[str]:

@@ -65,7 +65,9 @@ def _run_without_program(
 
     reason = ""
     for items in ITEM_COUNTS:
-        unanswered = UnansweredSession(session.tally, items)
+        unanswered = UnansweredSession(
+            session.tally, items, may_decide=not tests["asserts"]
+        )
         verdict, reason = _run_tests(code, unanswered, tests)
         if verdict != "unjudged":
             return verdict, reason

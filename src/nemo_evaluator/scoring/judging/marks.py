@@ -65,14 +65,26 @@ def cases_of(marks: list[Any]) -> list[tuple[dict[str, Any], list[Any]]]:
     return cases
 
 
+def names_of_cases(marks: list[Any]) -> list[Any]:
+    """The names of the arguments that all ``parametrize`` marks provide."""
+    names: list[Any] = []
+    for mark in marks:
+        if isinstance(mark, Mark) and mark.name == "parametrize":
+            names += _argument_names(mark)
+    return names
+
+
+def _argument_names(mark: Mark) -> list[Any]:
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",")]
+    return list(names)
+
+
 def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
     """The arguments of each case of one ``parametrize``, and its marks."""
-    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     rows = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
-    if isinstance(names, str):
-        fields: list[Any] = [name.strip() for name in names.split(",")]
-    else:
-        fields = list(names)
+    fields = _argument_names(mark)
     cases = []
     for row in rows:
         marks: list[Any] = []

@@ -98,6 +98,7 @@ class Names(_Globals):
         self["__nel_format__"] = _format
         self["__nel_leave__"] = tally.leave
         self["__nel_ordered__"] = tally.ordered
+        self["__nel_zip__"] = tally.zipped
         self.session = session
         self.entry: str = tests["entry"]
         self._stub: str = tests["stub"]

@@ -36,16 +36,22 @@ _WITHOUT_RESULT: Final = ("set", "del", "set_item", "del_item", "exit")
 class UnansweredSession(ProgramSession):
     """Stands for ``ProgramSession`` where there is no program.
 
+    Args:
+        tally: Counts the answers and the assertions.
+        items: How many items an answer has; an answer without items is false.
+        may_decide: An answer may decide the course of the tests: they have no assertion that could be left out.
+
     Attributes:
         is_decided: Whether the tests looked into an answer since the assertion began that is being evaluated.
     """
 
-    def __init__(self, tally: AssertionCounts, items: int) -> None:
+    def __init__(self, tally: AssertionCounts, items: int, *, may_decide: bool) -> None:
         super().__init__(-1, -1)
         tally.reset()
         tally.is_lenient = True
         self.tally = tally
         self._items = items
+        self._may_decide = may_decide
         self._answers = 0
         # How many items are left in each iterator, by its number.
         self._left: dict[int, int] = {}
@@ -93,10 +99,14 @@ class UnansweredSession(ProgramSession):
         Raises:
             End: They do so outside an assertion.
         """
-        if not self.tally.asserting:
+        if self.tally.asserting:
+            self.tally.is_seen = True
+            return value
+        if not self._may_decide:
             raise self.stop("wrong", "an answer decides the course of the tests")
-        self.tally.is_seen = True
-        return value
+        if isinstance(value, type) or self._items:
+            return value
+        return type(value)()
 
     def class_of_answer(self) -> type:
         """The class that ``isinstance`` sees."""
@@ -138,10 +148,6 @@ class Unknown(ProgramFunction):
         return session_of(self).new_answer()
 
 
-def _compared(self: Remote, other: object) -> bool:
-    return bool(session_of(self).seen(True))
-
-
 def _computed(self: Remote, *operands: object) -> Any:
     return session_of(self).new_answer()
 
@@ -152,7 +158,8 @@ def _add_methods(names: str, pattern: str, method: Callable[..., Any]) -> None:
 
 
 _BINARY: Final = "add sub mul truediv floordiv mod divmod pow matmul or and xor lshift rshift"
-_add_methods("eq ne lt le gt ge", "__{}__", _compared)
+# The tests have not looked into an answer before they ask for the truth of a comparison.
+_add_methods("eq ne lt le gt ge", "__{}__", _computed)
 _add_methods(_BINARY, "__{}__", _computed)
 _add_methods(_BINARY, "__r{}__", _computed)
 _add_methods("neg pos abs invert", "__{}__", _computed)
