@@ -68,6 +68,11 @@ def has_value_as_message(node: ast.Call) -> bool:
     return isinstance(message, ast.Constant) and not isinstance(message.value, (str, type(None)))
 
 
+def expects_exception(node: ast.Call) -> bool:
+    """``pytest.raises``, ``self.assertRaises`` and the like."""
+    return called_name(node) in _EXPECTING_CALLS
+
+
 def may_swallow(node: ast.With | ast.AsyncWith) -> bool:
     """Whether a context may swallow exceptions that it does not name."""
     return any(not _names_exceptions(item.context_expr) for item in node.items)

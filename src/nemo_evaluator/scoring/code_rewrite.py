@@ -17,6 +17,7 @@ from nemo_evaluator.scoring.code_idioms import (
     asks_for_nothing,
     called_name,
     catches_all,
+    expects_exception,
     has_value_as_message,
     is_choice,
     is_self,
@@ -44,12 +45,14 @@ class Rewriter(ast.NodeTransformer):
 
     Attributes:
         asserts: Whether any assertion of the file may depend on the program; set by the rewriting.
+        may_count: Whether the judge may count any assertion or expected exception; set by the rewriting.
         branches: For each place where an answer decides which statements run, the numbers of the assertions there. The
             tests have to reach one of them.
     """
 
     def __init__(self, scopes: FileScopes, flow: Flow, truth: Truth, entry: str) -> None:
         self.asserts = False
+        self.may_count = False
         self._entry = entry
         self.branches: dict[int, list[int]] = {}
         self._truth = truth
@@ -210,6 +213,8 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
+        if expects_exception(node):
+            self.may_count = True
         if self._is_asserting and self._may_lack_items(node):
             self.generic_visit(node)
             number = self._assertions.number(node)
@@ -284,6 +289,7 @@ class Rewriter(ast.NodeTransformer):
             numbers = self._assertions.reached_in(node.body)
         else:
             numbers = []
+        self.may_count = self.may_count or demanded
         self.generic_visit(node)
         for handler in node.handlers:
             notes = bool(names_stored(handler.body) - names_stored(node.body))
@@ -350,6 +356,7 @@ class Rewriter(ast.NodeTransformer):
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
     def _note(self, kind: int) -> int:
+        self.may_count = True
         if kind == _KIND_INVOLVED and self._is_used():
             self.asserts = True
         return kind

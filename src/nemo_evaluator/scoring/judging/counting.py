@@ -152,11 +152,13 @@ class AssertionCounts:
             options: Its keyword arguments.
         """
         items = 0
-        for row in zip(*values, **options):
+        for row in zip(*values, **options):  # noqa: B905 - the options may have it
             items += 1
             yield row
         if items < expected and not self.is_lenient:
-            self.fail(f"AssertionError: the tests expect {expected} items, and the answer has {items}")
+            self.fail(
+                f"AssertionError: the tests expect {expected} items, and the answer has {items}"
+            )
 
     def holds(self, before: int, value: Any, kind: int, number: int) -> bool:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""

@@ -82,7 +82,7 @@ class Fixtures:
         if kind is not None:
             values += vars(kind).values()
             names = names[1:] if names[:1] == ["self"] else names
-        fixture_names = [value.name for value in values if isinstance(value, Fixture)]
+        fixture_names = [value.name for value in values if type(value) is Fixture]
         for name in names:
             if name not in provided and name not in fixture_names:
                 self._check_built_in(name)
@@ -98,7 +98,7 @@ class Fixtures:
         values = list(self._names.values())
         if instance is not None:
             values += vars(type(instance)).values()
-        return [value for value in values if isinstance(value, Fixture)]
+        return [value for value in values if type(value) is Fixture]
 
     def _find(self, name: str, instance: Any) -> Fixture | None:
         for fixture in reversed(self._all(instance)):
@@ -115,7 +115,7 @@ class Fixtures:
                 continue
             values: list[Any] = []
             for param in fixture.params:
-                values.append(param.values[0] if isinstance(param, Param) else param)
+                values.append(param.values[0] if type(param) is Param else param)
             extended: list[dict[str, Any]] = []
             for params in combinations:
                 extended += [{**params, name: value} for value in values]

@@ -63,17 +63,21 @@ def _run_without_program(
     """Run the tests with unknown answers, and return UNJUDGEABLE or what else happens."""
     from .unanswered import ITEM_COUNTS, UnansweredSession  # noqa: PLC0415 - few verdicts need it
 
-    reason = ""
+    confirmed = ""
     for items in ITEM_COUNTS:
-        unanswered = UnansweredSession(
-            session.tally, items, may_decide=not tests["asserts"]
-        )
+        unanswered = UnansweredSession(session.tally, items, may_decide=not tests["asserts"])
         verdict, reason = _run_tests(code, unanswered, tests)
-        if verdict != "unjudged":
+        if verdict == "crash" and not tests["asserts"]:
+            # Tests without an assertion about answers, which an unknown answer makes fail, show nothing.
+            continue
+        if verdict not in ("unjudged", UNJUDGEABLE):
             return verdict, reason
         if unanswered.is_decided:
             return "wrong", "an answer decides the course of the tests"
-    return UNJUDGEABLE, reason
+        confirmed = reason
+    if not confirmed:
+        return "wrong", "unknown answers make the tests fail"
+    return UNJUDGEABLE, confirmed
 
 
 def _run_tests(
@@ -172,4 +176,5 @@ def _conclusion(session: ProgramSession | ControlSession, tests: dict[str, Any])
         return "passed", ""
     if tally.answers and tests["asserts"]:
         return "wrong", "no assertion of the tests was reached"
-    return "unjudged", "no assertion of the tests depends on the program"
+    verdict = "unjudged" if tests["may_count"] else UNJUDGEABLE
+    return verdict, "no assertion of the tests depends on the program"

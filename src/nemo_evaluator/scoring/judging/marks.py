@@ -34,12 +34,18 @@ def is_skipped(marks: list[Any], names: Any) -> bool:
             return True
         if mark.name in ("skipif", "xfail"):
             for condition in _conditions(mark):
-                if isinstance(condition, str):
-                    # pytest executes it, and it may be an answer of the program.
-                    raise Unrunnable("a condition of a mark is a text")
-                if condition:
+                if _truth_of(condition):
                     return True
     return False
+
+
+def _truth_of(condition: Any) -> bool:
+    if not isinstance(condition, str):
+        return bool(condition)
+    if condition in ("True", "False"):
+        return condition == "True"
+    # pytest executes it, and it may be an answer of the program.
+    raise Unrunnable("a condition of a mark is a text")
 
 
 def _conditions(mark: Mark) -> list[Any]:
@@ -88,7 +94,7 @@ def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
     cases = []
     for row in rows:
         marks: list[Any] = []
-        if isinstance(row, Param):
+        if type(row) is Param:
             values = row.values
             marks = row.marks
         elif len(fields) == 1:

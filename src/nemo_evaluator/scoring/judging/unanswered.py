@@ -30,7 +30,7 @@ _SEEN: Final[dict[str, Any]] = {
     "is_instance": True,
     "is_subclass": True,
 }
-_WITHOUT_RESULT: Final = ("set", "del", "set_item", "del_item", "exit")
+_WITHOUT_RESULT: Final = ("set", "del", "set_item", "del_item")
 
 
 class UnansweredSession(ProgramSession):
@@ -82,6 +82,8 @@ class UnansweredSession(ProgramSession):
             return self.seen(_SEEN[action])
         if action in _WITHOUT_RESULT:
             return None
+        if action == "exit":
+            return self.seen(True)
         if action == "len":
             return self._items
         if action == "next":
@@ -128,8 +130,8 @@ class Unknown(ProgramFunction):
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return session_of(self).class_of_answer()
 
     def __hash__(self) -> int:
