@@ -56,12 +56,34 @@ DECIDED = {
         "x = f(3)\ny = f(b'x' * (x * 1_000))\nassert x == 9",
         "def f(x): return 300_000",
     ),
+    "a member of a set": (
+        "import io\nif f(3) not in {9, 10}:\n    f(io.StringIO())\nassert f(2) == 4",
+        "def f(x): return 4",
+    ),
+    "no exception before an else": (
+        "import io\ntry:\n    f(-1)\nexcept ValueError:\n    pass\nelse:\n    f(io.StringIO())\nassert f(3) == 9",
+        "def f(x): return 9",
+    ),
+    "no exception in a context": (
+        "import io, pytest\nwith pytest.raises(ValueError):\n    f(-1)\n    f(io.StringIO())\nassert f(3) == 9",
+        "def f(x): return 9",
+    ),
+    "no exception in a unittest context": (
+        "import io, unittest\nclass T(unittest.TestCase):\n    def test_x(self):\n"
+        "        with self.assertRaises(ValueError):\n            f(-1)\n            f(io.StringIO())\n"
+        "        self.assertEqual(f(3), 9)",
+        "def f(x): return 9",
+    ),
     "an assertion that looks into an answer": (
         "import io\ndef same(x):\n    return x == 9 or f(io.StringIO())\nassert same(f(3))",
         "def f(x): return 8",
     ),
 }
+_RAISING = "def f(x):\n    if x == -1: raise ValueError\n    return x * x"
 RIGHT_FOR = {
+    "no exception before an else": _RAISING,
+    "no exception in a context": _RAISING,
+    "no exception in a unittest context": _RAISING,
     "the rows of a case": "def f(x): return x * x if isinstance(x, int) else []",
     "a size": "def f(x): return x * x if isinstance(x, int) else 0",
 }
@@ -74,6 +96,8 @@ NEVER = {
     "        self.assertIsInstance(f(2), int)\n        self.assertEqual(f(iter([3])), 9)",
     "a stream after an expected exception": "import io, pytest\nwith pytest.raises(TypeError):\n    f('x')\n"
     "assert f(io.StringIO()) == 9",
+    "a stream after a try": "import io\ntry:\n    f('x')\n    assert False\nexcept TypeError:\n    pass\n"
+    "assert f(3) == 9\nf(io.StringIO())",
     "an iterator of answers": "x = [f(1), f(2)]\nassert f(iter(x)) == 3",
     "a fixture that nothing provides": "def test_x():\n    for x in [f(1)] * f(1):\n        assert x == 1\n"
     "def test_y(capsys):\n    assert f(2) == 4",

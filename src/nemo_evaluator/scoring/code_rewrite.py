@@ -296,7 +296,13 @@ class Rewriter(ast.NodeTransformer):
             flags = [catches_all(handler), skips_assertion, demanded, notes]
             report = _call("__nel_caught__", *(ast.Constant(flag) for flag in flags))
             handler.body.insert(0, _at(ast.Expr(report), handler.body[0]))
-        return self._entering(node, numbers)
+        statements = self._entering(node, numbers)
+        if not is_decided or not node.handlers:
+            return statements
+        begin = _at(ast.Expr(_call("__nel_tries__")), node)
+        end = _at(ast.Expr(_call("__nel_tried__")), node)
+        before = statements[:-1] if isinstance(statements, list) else []
+        return [*before, begin, node, end]
 
     def _is_assertion(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):

@@ -57,6 +57,7 @@ class AssertionCounts:
         is_lenient: Assertions hold whatever their value, see ``unanswered``.
         asserting: How many assertions are being evaluated, one inside another.
         is_seen: Whether such an assertion looked into an answer.
+        trying: How many answers there were when each ``try`` or context began that may receive an exception now.
     """
 
     def __init__(self) -> None:
@@ -76,6 +77,7 @@ class AssertionCounts:
         self.is_lenient = False
         self.asserting = 0
         self.is_seen = False
+        self.trying: list[int] = []
         self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
@@ -135,6 +137,15 @@ class AssertionCounts:
     def skipped(self, branches: dict[int, list[int]]) -> bool:
         """Whether the answers kept all assertions of some place from being reached."""
         return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
+
+    def tries(self) -> None:
+        """Note that a ``try`` begins whose handlers may receive an exception of the program."""
+        self.trying.append(self.answers)
+
+    def tried(self) -> None:
+        """Note that the last ``try`` or context has ended."""
+        if self.trying:
+            self.trying.pop()
 
     def items(self, branch: int, number: int, values: Any) -> Any:
         """The items of an ``all`` or ``any`` in an assertion; without items it asserts nothing."""

@@ -43,6 +43,7 @@ class Expecting:
         self._tally = tally
         self._failure = tally.failure
         self._answers = tally.answers
+        tally.tries()
 
     def accept(self, error: BaseException) -> None:
         """Count the expected exception; it does not count as a failed assertion."""
@@ -66,6 +67,7 @@ class Raises:
         return self._info
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        self._tally.tried()
         if error is None:
             if self._tally.is_lenient:
                 self._tally.counted += 1
@@ -178,6 +180,7 @@ def patch_contexts(tally: AssertionCounts, context: Any, *, counts: bool) -> Non
         return enter(self)
 
     def end(self: Any, kind: Any, error: BaseException | None, trace: Any) -> Any:
+        tally.tried()
         if isinstance(error, End):
             return False
         try:

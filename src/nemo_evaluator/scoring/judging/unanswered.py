@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from .counting import AssertionCounts
+    from .counting import AssertionCounts, End
 
 # How many items answers have in the two runs: tests that cannot be judged fail in both.
 ITEM_COUNTS: Final = (0, 8)
@@ -42,7 +42,6 @@ class UnansweredSession(ProgramSession):
         may_decide: An answer may decide the course of the tests: they have no assertion that could be left out.
 
     Attributes:
-        is_decided: Whether the tests looked into an answer since the assertion began that is being evaluated.
     """
 
     def __init__(self, tally: AssertionCounts, items: int, *, may_decide: bool) -> None:
@@ -60,10 +59,18 @@ class UnansweredSession(ProgramSession):
     def greet(self) -> None:
         """Do nothing: there is no program."""
 
+    def stop(self, verdict: str, text: str) -> End:
+        """Remember the first reason why the tests cannot continue; "wrong" where an answer may keep them from it."""
+        if verdict == "unjudged" and self.is_decided:
+            return super().stop("wrong", "an answer decides the course of the tests")
+        return super().stop(verdict, text)
+
     @property
     def is_decided(self) -> bool:
-        """Whether what the tests do now may depend on an answer."""
-        return self.tally.asserting > 0 and self.tally.is_seen
+        """Whether what the tests do now may depend on an answer, or on an exception in its place."""
+        if self.tally.asserting > 0 and self.tally.is_seen:
+            return True
+        return any(self.tally.answers > answers for answers in self.tally.trying)
 
     def ask(self, action: str, *operands: Any) -> Any:
         """Check that the request can be sent, and answer like ``ProgramSession.ask``."""
@@ -142,7 +149,7 @@ class Unknown(ProgramFunction):
         return session_of(self).class_of_answer()
 
     def __hash__(self) -> int:
-        return number_of(self)
+        return int(session_of(self).seen(number_of(self)))
 
     def __index__(self) -> int:
         return int(session_of(self).seen(1))
