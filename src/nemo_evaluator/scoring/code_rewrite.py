@@ -26,6 +26,7 @@ from nemo_evaluator.scoring.code_idioms import (
     nodes_of,
     shortest_display,
 )
+from nemo_evaluator.scoring.code_marks import conditions_of, report_conditions
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_truth import Truth
 
@@ -161,17 +162,16 @@ class Rewriter(ast.NodeTransformer):
         has_choice = any(is_choice(part) for part in (value, *own_nodes(value)))
         if not has_choice or asks_for_nothing(value):
             return False
-        return self._flow.level(value, self._scope) == CERTAIN
+        return self._is_answer(value)
 
     def _branch(
         self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]
     ) -> Any:
         """Note when a statement begins in which an answer decides whether assertions are reached."""
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in deciding)
+        numbers: list[int] = []
         if is_decided:
             numbers = self._assertions.reached_in(block)
-        else:
-            numbers = []
         self.generic_visit(node)
         return self._entering(node, numbers)
 
@@ -191,8 +191,11 @@ class Rewriter(ast.NodeTransformer):
             parts: list[ast.expr] = []
             for generator in values.generators:
                 parts += [generator.iter, *generator.ifs]
-            return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
-        return name == "all" and self._flow.level(values, self._scope) == CERTAIN
+            return any(self._is_answer(part) for part in parts)
+        return name == "all" and self._is_answer(values)
+
+    def _is_answer(self, node: ast.expr) -> bool:
+        return self._flow.level(node, self._scope) == CERTAIN
 
     def _expected_items(self, node: ast.Call) -> int:
         """Return how many items ``zip(f(3), [2, 4, 6])`` has to reach; 0 for other calls."""
@@ -200,7 +203,7 @@ class Rewriter(ast.NodeTransformer):
             return 0
         if self._scopes.find("zip", self._scope) is not None:
             return 0
-        if not any(self._flow.level(argument, self._scope) == CERTAIN for argument in node.args):
+        if not any(self._is_answer(argument) for argument in node.args):
             return 0
         return shortest_display(node.args)
 
@@ -215,6 +218,10 @@ class Rewriter(ast.NodeTransformer):
         """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
         if expects_exception(node):
             self.may_count = True
+        conditions = list(filter(self._is_answer, conditions_of(node)))
+        if conditions:
+            report_conditions(node, conditions)
+            return self.generic_visit(node)
         if self._is_asserting and self._may_lack_items(node):
             self.generic_visit(node)
             number = self._assertions.number(node)
@@ -285,10 +292,9 @@ class Rewriter(ast.NodeTransformer):
             for part in nodes_of(node.finalbody)
         )
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in node.body)
+        numbers: list[int] = []
         if takes_back and is_decided:
             numbers = self._assertions.reached_in(node.body)
-        else:
-            numbers = []
         self.may_count = self.may_count or demanded
         self.generic_visit(node)
         for handler in node.handlers:
@@ -312,13 +318,10 @@ class Rewriter(ast.NodeTransformer):
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Any:
         """Rewrite the body of a definition in its own scope, and its decorators in the scope around it."""
         # A decorator may leave the tests out when an answer says so.
-        is_decided = any(
-            self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list
-        )
+        is_decided = any(self._is_answer(decorator) for decorator in node.decorator_list)
+        numbers: list[int] = []
         if is_decided:
             numbers = self._assertions.reached_in(node.body)
-        else:
-            numbers = []
         outer_scope = self._scope
         self._scope = self._scopes.of(node)
         body: list[ast.stmt] = []

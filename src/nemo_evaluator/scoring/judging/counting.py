@@ -138,6 +138,16 @@ class AssertionCounts:
         """Whether the answers kept all assertions of some place from being reached."""
         return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
 
+    def skips(self, condition: Any) -> Any:
+        """Note that an answer is the condition of a mark: a test that it skips has failed."""
+        if isinstance(condition, str):
+            is_skipped = condition == "True"
+        else:
+            is_skipped = bool(condition)
+        if is_skipped:
+            self.fail("AssertionError: an answer skips a test")
+        return condition
+
     def tries(self) -> None:
         """Note that a ``try`` begins whose handlers may receive an exception of the program."""
         self.trying.append(self.answers)
