@@ -68,9 +68,9 @@ def has_value_as_message(node: ast.Call) -> bool:
     return isinstance(message, ast.Constant) and not isinstance(message.value, (str, type(None)))
 
 
-def expects_exception(node: ast.Call) -> bool:
+def demands_exception(node: ast.Call) -> bool:
     """``pytest.raises``, ``self.assertRaises`` and the like."""
-    return called_name(node) in _EXPECTING_CALLS
+    return called_name(node) in _EXPECTING_CALLS and called_name(node) != "suppress"
 
 
 def may_swallow(node: ast.With | ast.AsyncWith) -> bool:

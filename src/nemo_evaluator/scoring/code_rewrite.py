@@ -7,7 +7,7 @@ exception it received. ``judging/counting.py`` has the functions that receive th
 from __future__ import annotations
 
 import ast
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from nemo_evaluator.scoring.code_assertions import Assertions
 from nemo_evaluator.scoring.code_decisive import is_decisive
@@ -17,7 +17,7 @@ from nemo_evaluator.scoring.code_idioms import (
     asks_for_nothing,
     called_name,
     catches_all,
-    expects_exception,
+    demands_exception,
     has_value_as_message,
     is_choice,
     is_self,
@@ -27,6 +27,7 @@ from nemo_evaluator.scoring.code_idioms import (
     shortest_display,
 )
 from nemo_evaluator.scoring.code_marks import conditions_of, report_conditions
+from nemo_evaluator.scoring.code_nodes import calling, placed, reporting_failure
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_truth import Truth
 
@@ -37,8 +38,6 @@ _KIND_APART: Final = 0
 _KIND_INVOLVED: Final = 1
 _KIND_CONSTANT: Final = 2
 _KIND_DECISIVE: Final = 3
-
-_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class Rewriter(ast.NodeTransformer):
@@ -87,31 +86,31 @@ class Rewriter(ast.NodeTransformer):
         self._is_asserting = True
         self.generic_visit(node)
         self._is_asserting = False
-        arguments = [_call("__nel_asks__"), node.test, ast.Constant(kind), ast.Constant(number)]
-        node.test = _at(_call("__nel_holds__", *arguments), node.test)
+        arguments = [calling("__nel_asks__"), node.test, ast.Constant(kind), ast.Constant(number)]
+        node.test = placed(calling("__nel_holds__", *arguments), node.test)
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         """Make a call that asserts, such as ``self.assertEqual(f(3), 9)``, count when it returns."""
         call = node.value
         if isinstance(call, ast.Call) and self._assertions.asserts(call):
-            return self._asserting_call(node, call)
+            return self._assertingcalling(node, call)
         numbers: list[int] = []
         if self._chooses(call):
             numbers = self._assertions.reached_in([node])
         self.generic_visit(node)
         return self._entering(node, numbers)
 
-    def _asserting_call(self, node: ast.Expr, call: ast.Call) -> ast.stmt:
+    def _assertingcalling(self, node: ast.Expr, call: ast.Call) -> ast.stmt:
         """``X`` becomes ``__nel_called__(__nel_asks__(), X, kind, number)``, in a ``try`` that reports a failure."""
-        kind = self._kind_of_call(call)
+        kind = self._kind_ofcalling(call)
         number = self._assertions.number(call)
         self._is_asserting = True
         self.generic_visit(node)
         self._is_asserting = False
-        arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
-        node.value = _at(_call("__nel_called__", *arguments), node.value)
-        return _at(_reporting_failure(node), node)
+        arguments = [calling("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
+        node.value = placed(calling("__nel_called__", *arguments), node.value)
+        return placed(reporting_failure(node), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """Make ``raise AssertionError(...)`` report a failed assertion, even when it is caught."""
@@ -121,7 +120,7 @@ class Rewriter(ast.NodeTransformer):
         else:
             kind = node.exc
         if node.exc is not None and isinstance(kind, ast.Name) and kind.id == "AssertionError":
-            node.exc = _at(_call("__nel_raising__", node.exc), node.exc)
+            node.exc = placed(calling("__nel_raising__", node.exc), node.exc)
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -145,6 +144,15 @@ class Rewriter(ast.NodeTransformer):
     def visit_With(self, node: ast.With) -> Any:
         """Note that a context may swallow the exception that keeps its assertions from being reached."""
         return self._branch(node, node.body if may_swallow(node) else [], node.body)
+
+    def visit_withitem(self, node: ast.withitem) -> ast.AST:
+        """Make a context that demands an exception report that it was reached."""
+        call = self._assertions.asserting_call(node)
+        self.generic_visit(node)
+        if call is not None:
+            number = ast.Constant(self._assertions.number(call))
+            node.context_expr = placed(calling("__nel_reached__", number, call), call)
+        return node
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
         """Note that a context may swallow the exception that keeps its assertions from being reached."""
@@ -211,12 +219,12 @@ class Rewriter(ast.NodeTransformer):
         if not numbers:
             return node
         self.branches[len(self.branches)] = numbers
-        report = ast.Expr(_call("__nel_entered__", ast.Constant(len(self.branches) - 1)))
-        return [_at(report, node), node]
+        report = ast.Expr(calling("__nel_entered__", ast.Constant(len(self.branches) - 1)))
+        return [placed(report, node), node]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
-        if expects_exception(node):
+        if demands_exception(node):
             self.may_count = True
         conditions = list(filter(self._is_answer, conditions_of(node)))
         if conditions:
@@ -227,14 +235,14 @@ class Rewriter(ast.NodeTransformer):
             number = self._assertions.number(node)
             self.branches[len(self.branches)] = [number]
             branch = ast.Constant(len(self.branches) - 1)
-            items = _call("__nel_items__", branch, ast.Constant(number), node.args[0])
-            node.args = [_at(items, node.args[0])]
+            items = calling("__nel_items__", branch, ast.Constant(number), node.args[0])
+            node.args = [placed(items, node.args[0])]
             return node
         expected_items = self._expected_items(node)
         if expected_items:
             self.generic_visit(node)
-            node.func = _at(ast.Name("__nel_zip__", ast.Load()), node.func)
-            node.args.insert(0, _at(ast.Constant(expected_items), node.func))
+            node.func = placed(ast.Name("__nel_zip__", ast.Load()), node.func)
+            node.args.insert(0, placed(ast.Constant(expected_items), node.func))
             return node
         function = node.func
         is_format = isinstance(function, ast.Attribute) and function.attr in (
@@ -253,8 +261,8 @@ class Rewriter(ast.NodeTransformer):
             pattern = node.args[0] if is_unbound else function.value
             other_arguments = node.args[1:] if is_unbound else node.args
             node.args = [pattern, ast.Constant(function.attr), *other_arguments]
-            node.func = _at(ast.Name("__nel_format__", ast.Load()), function)
-            return _at(node, function)
+            node.func = placed(ast.Name("__nel_format__", ast.Load()), function)
+            return placed(node, function)
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -267,7 +275,7 @@ class Rewriter(ast.NodeTransformer):
             checked_operands = []
             for operand, level in zip([node.left, *node.comparators], levels, strict=True):
                 checked_operands.append(
-                    _at(_call("__nel_ordered__", operand), operand) if level else operand
+                    placed(calling("__nel_ordered__", operand), operand) if level else operand
                 )
             node.left = checked_operands[0]
             node.comparators = checked_operands[1:]
@@ -300,15 +308,14 @@ class Rewriter(ast.NodeTransformer):
         for handler in node.handlers:
             notes = bool(names_stored(handler.body) - names_stored(node.body))
             flags = [catches_all(handler), skips_assertion, demanded, notes]
-            report = _call("__nel_caught__", *(ast.Constant(flag) for flag in flags))
-            handler.body.insert(0, _at(ast.Expr(report), handler.body[0]))
+            report = calling("__nel_caught__", *(ast.Constant(flag) for flag in flags))
+            handler.body.insert(0, placed(ast.Expr(report), handler.body[0]))
         statements = self._entering(node, numbers)
         if not is_decided or not node.handlers:
             return statements
-        begin = _at(ast.Expr(_call("__nel_tries__")), node)
-        end = _at(ast.Expr(_call("__nel_tried__")), node)
-        before = statements[:-1] if isinstance(statements, list) else []
-        return [*before, begin, node, end]
+        begin = placed(ast.Expr(calling("__nel_tries__")), node)
+        end = placed(ast.Expr(calling("__nel_tried__")), node)
+        return [*statements[:-1], begin, node, end] if numbers else [begin, node, end]
 
     def _is_assertion(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):
@@ -337,7 +344,7 @@ class Rewriter(ast.NodeTransformer):
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         return self._entering(node, numbers)
 
-    def _kind_of_call(self, node: ast.Call) -> int:
+    def _kind_ofcalling(self, node: ast.Call) -> int:
         """Return whether a call that asserts is constant, apart from the program, or involves it."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and not is_self(node.func.value):
@@ -384,18 +391,3 @@ class Rewriter(ast.NodeTransformer):
                     return bool(function.decorator_list)
             scope = scope.parent
         return True
-
-
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
-
-
-def _reporting_failure(statement: ast.stmt) -> ast.stmt:
-    """``try: ... except BaseException: if __nel_failed__(): raise``."""
-    report = ast.If(_call("__nel_failed__"), [ast.Raise()], [])
-    handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [report])
-    return ast.Try([statement], [handler], [], [])
-
-
-def _at(node: _Node, place: ast.AST) -> _Node:
-    return ast.fix_missing_locations(ast.copy_location(node, place))

@@ -138,6 +138,11 @@ class AssertionCounts:
         """Whether the answers kept all assertions of some place from being reached."""
         return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
 
+    def reached(self, number: int, context: Any) -> Any:
+        """Note that a context that demands an exception was reached."""
+        self.evaluated.add(number)
+        return context
+
     def skips(self, condition: Any) -> Any:
         """Note that an answer is the condition of a mark: a test that it skips has failed."""
         if isinstance(condition, str):
