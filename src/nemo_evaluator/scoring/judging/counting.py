@@ -118,7 +118,7 @@ class AssertionCounts:
         """Note that an assertion that is a call raised; catching the exception does not undo that.
 
         Returns:
-            Whether the exception goes on.
+            Whether the exception is raised again.
         """
         error = sys.exc_info()[1]
         is_failure = isinstance(error, (AssertionError, Failed)) and error is not self.raised
