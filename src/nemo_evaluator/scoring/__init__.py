@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.scoring.choice import multichoice_regex as multichoice_regex
     from nemo_evaluator.scoring.code import code_sandbox as code_sandbox
     from nemo_evaluator.scoring.code import code_sandbox_async as code_sandbox_async
-    from nemo_evaluator.scoring.code import extract_code as extract_code
+    from nemo_evaluator.scoring.code_extract import extract_code as extract_code
     from nemo_evaluator.scoring.json import extract_json as extract_json
     from nemo_evaluator.scoring.json import json_schema as json_schema
     from nemo_evaluator.scoring.json import validate_json_schema as validate_json_schema
@@ -67,7 +67,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "code_sandbox": "nemo_evaluator.scoring.code",
         "code_sandbox_async": "nemo_evaluator.scoring.code",
         "exact_match": "nemo_evaluator.scoring.text",
-        "extract_code": "nemo_evaluator.scoring.code",
+        "extract_code": "nemo_evaluator.scoring.code_extract",
         "extract_json": "nemo_evaluator.scoring.json",
         "extract_mcq_letter": "nemo_evaluator.scoring.choice",
         "extract_number": "nemo_evaluator.scoring.number",

@@ -8,17 +8,15 @@ import ast
 import asyncio
 import importlib.util
 import marshal
-import re
 import secrets
 import zlib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
-from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.sandbox import run_judge
-from nemo_evaluator.scoring._text import strip_reasoning
+from nemo_evaluator.scoring.code_extract import assemble, extract_code
 from nemo_evaluator.scoring.code_tests import Measure, prepare
 from nemo_evaluator.scoring.judging import values
 from nemo_evaluator.scoring.types import SCORER_LOOP, Score, ScorerInput, found, versioned
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
     from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
-_FENCE: Final = "```"
-_LANGUAGE: Final = lazy_pattern(r"^[\w+-]*")
-_PYTHON: Final = ("", "python", "py", "python3")
 _SHOWN: Final = 500
 # The modules of the judge, in the order in which they import each other. Those that start the program:
 _START_MODULES: Final = ("records", "values", "protocol", "main")
@@ -56,6 +51,8 @@ _MORE_MODULES: Final = (
     "collecting",
     "libraries",
 )
+# Those that run the tests without a program.
+_WITHOUT_PROGRAM_MODULES: Final = ("unanswered",)
 _FORMAT: Final = 2
 _COMPRESSION: Final = 9
 # Each part of stdin has its length before it: modules and program first, the tests when the program is on its own.
@@ -90,103 +87,29 @@ load(part()).main(part(), part(), part, load)
 """
 _NO_INTERPRETER: Final = 127
 _NOT_STARTED: Final = 126
+# The verdict of a judge on tests that can judge no program, and on a run of tests that could not be finished.
+_UNJUDGEABLE: Final = "unjudgeable"
+_UNJUDGED: Final = "unjudged"
 # How often a judge is run whose sandbox ends under it.
 _TRIES: Final = 2
 # What a judge may take to start and to clear up, beyond the program's own time.
 _GRACE: Final = 5.0
 
 
-def extract_code(response: str, entry_point: str | None = None) -> str:
-    """Extract the code from a response.
+class _Judgement(NamedTuple):
+    """What one judge says.
 
-    Args:
-        response: The response; its reasoning is ignored.
-        entry_point: The function or class that the code should define.
-
-    Returns:
-        The last fenced Python block that defines ``entry_point``, else the last such block, else the whole text.
+    Attributes:
+        verdict: The verdict; see ``judge_program``. "unjudged" where the tests could not be finished.
+        reason: Why it is not "passed".
+        exit_code: The exit code of the judge.
+        duration_ms: How long it ran, in milliseconds.
     """
-    text = strip_reasoning(response)
-    blocks = [body for language, body in _fenced(text) if language.lower() in _PYTHON]
-    if not blocks:
-        return text.strip("\n")
-    if entry_point:
-        return next((body for body in reversed(blocks) if _defines(body, entry_point)), blocks[-1])
-    return blocks[-1]
 
-
-def _fenced(text: str) -> list[tuple[str, str]]:
-    """Find every fenced block: its language and its body.
-
-    A block that was cut off ends with the text. Each line is searched once.
-    """
-    blocks: list[tuple[str, str]] = []
-    fence_at = text.find(_FENCE)
-    while fence_at >= 0:
-        body_at = text.find("\n", fence_at) + 1
-        if not body_at:
-            break
-        info_string = text[fence_at:body_at].lstrip("`").strip()
-        body_end, search_from = _closing(text, body_at)
-        blocks.append(
-            (_LANGUAGE.findall(info_string)[0] if info_string else "", text[body_at:body_end])
-        )
-        fence_at = text.find(_FENCE, search_from)
-    return blocks
-
-
-def _closing(text: str, begin: int) -> tuple[int, int]:
-    """Find the end of a block.
-
-    Returns:
-        Where the body ends, and where the text after its closing fence begins.
-    """
-    fence_at = text.find(_FENCE, begin)
-    while fence_at >= 0:
-        line_break = text.rfind("\n", begin - 1, fence_at)
-        if not text[line_break + 1 : fence_at].strip(" \t"):
-            return max(line_break, begin), fence_at + len(_FENCE)
-        next_line = text.find("\n", fence_at)
-        if next_line >= 0:
-            fence_at = text.find(_FENCE, next_line)
-        else:
-            fence_at = -1
-    return len(text), len(text)
-
-
-def _defines(code: str, name: str) -> bool:
-    """Whether code defines a function, class or variable of a name at the beginning of a line."""
-    escaped_name = re.escape(name)
-    definition_pattern = (
-        rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{escaped_name}\b|^{escaped_name}[ \t]*="
-    )
-    return name in code and re.search(definition_pattern, code, re.M) is not None
-
-
-def assemble(prompt: str, code: str, entry_point: str) -> str:
-    """Join a stub and the code of an answer to a program.
-
-    Args:
-        prompt: The stub: imports, and the head of the function with its docstring.
-        code: The whole function, or only its body.
-        entry_point: The name of the function.
-
-    Returns:
-        The source of the program.
-    """
-    if not prompt or _defines(code, entry_point):
-        return f"{prompt}\n\n{code}" if prompt else code
-    lines = code.split("\n")
-    first_line = next((line for line in lines if line.strip()), "")
-    if first_line[:1].isspace():
-        return f"{prompt.rstrip()}\n{code}"
-    later_lines = (line for line in lines[lines.index(first_line) + 1 :] if line.strip())
-    if next(later_lines, first_line)[:1].isspace() and all(
-        line[:1].isspace() for line in later_lines
-    ):
-        return f"{prompt.rstrip()}\n    {code.lstrip()}"
-    indented = code.replace("\n", "\n    ")
-    return f"{prompt.rstrip()}\n    {indented}"
+    verdict: str
+    reason: str
+    exit_code: int
+    duration_ms: float
 
 
 def program_of(sample: ScorerInput) -> tuple[str, Measure, str]:
@@ -270,15 +193,51 @@ async def judge_program(
             "running model-written code needs a sandbox",
             hint="give the benchmark a sandbox, e.g. `sandbox: {type: local}`",
         )
-    secret_word = secrets.token_hex(16)
     prepared = prepare(Measure(_clean(tests.source), tests.entry, _clean(tests.stub)))
-    needs_more = bool(prepared["collect"] or prepared["mentioned"])
+    judgement = await _judge_once(_clean(program), prepared, sandbox, timeout=timeout)
+    verdict = judgement.verdict
+    reason = judgement.reason
+    if verdict == _UNJUDGED:
+        await _check_judgeable(prepared, sandbox, timeout)
+        verdict = "wrong"
+        reason = f"the program keeps its tests from being run: {reason}"
+    details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": judgement.exit_code}
+    details["duration_ms"] = round(judgement.duration_ms, 1)
+    if verdict == "passed":
+        return details
+    return {**details, "stderr": reason[:_SHOWN]}
+
+
+async def _check_judgeable(prepared: dict[str, Any], sandbox: Sandbox, timeout: float) -> None:
+    """Run the tests without the program, in a process and folders that it never saw.
+
+    Raises:
+        ScorerError: The tests cannot be run without it either, so no program can be judged by them.
+    """
+    without_program = {**prepared, "without_program": True}
+    try:
+        await _judge_once("", without_program, sandbox, timeout=timeout)
+    except TamperError:
+        # The tests end the judge: they do more without the program than they did with it.
+        return
+
+
+async def _judge_once(
+    program: str, prepared: dict[str, Any], sandbox: Sandbox, timeout: float
+) -> _Judgement:
+    """Start a judge for a program and prepared tests, and read its verdict."""
+    secret_word = secrets.token_hex(16)
+    judge_modules: tuple[str, ...] = _JUDGE_MODULES
+    if prepared["collect"] or prepared["mentioned"]:
+        judge_modules += _MORE_MODULES
+    if prepared["without_program"]:
+        judge_modules += _WITHOUT_PROGRAM_MODULES
     stdin = b"".join(
         [
             _modules(_START_MODULES),
-            _part({"program": _clean(program), "timeout": timeout}),
+            _part({"program": program, "timeout": timeout}),
             _modules(_PROGRAM_MODULES),
-            _modules((*_JUDGE_MODULES, *_MORE_MODULES) if needs_more else _JUDGE_MODULES),
+            _modules(judge_modules),
             _part({**prepared, "word": secret_word}),
         ]
     )
@@ -296,11 +255,7 @@ async def judge_program(
             raise SandboxError("the sandbox has no Python", hint="choose an image with python3")
         result = retried
     verdict, reason = _verdict(result, secret_word)
-    details = {"correct": verdict == "passed", "verdict": verdict, "exit_code": result.exit_code}
-    details["duration_ms"] = round(result.duration_ms, 1)
-    if verdict == "passed":
-        return details
-    return {**details, "stderr": reason[:_SHOWN]}
+    return _Judgement(verdict, reason, result.exit_code, duration_ms=result.duration_ms)
 
 
 async def _run_in_living_sandbox(
@@ -416,7 +371,7 @@ def _verdict(result: ExecResult, word: str) -> tuple[str, str]:
         raise TamperError("the line with the verdict cannot be read") from None
     if verdict == "tamper":
         raise TamperError(reason)
-    if verdict == "unjudged":
+    if verdict == _UNJUDGEABLE:
         raise ScorerError(f"the tests of this problem cannot be run: {reason}")
     if verdict == "crash" and result.out_of_memory:
         return "out_of_memory", reason

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from nemo_evaluator.scoring.code_idioms import always_fails, blocks_of, leaves_block, nodes_of
+from nemo_evaluator.scoring.code_idioms import (
+    always_fails,
+    blocks_of,
+    demands_exception,
+    leaves_block,
+    nodes_of,
+)
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes
 
 
@@ -46,6 +52,18 @@ class Assertions:
             for scope in self._scopes
         )
 
+    def asserting_call(self, node: ast.Expr | ast.withitem) -> ast.Call | None:
+        """Return the call that asserts: a statement, or a context such as ``self.assertRaises``; None for others."""
+        if isinstance(node, ast.Expr):
+            value = node.value
+            if isinstance(value, ast.Call) and self.asserts(value):
+                return value
+            return None
+        context = node.context_expr
+        if isinstance(context, ast.Call) and demands_exception(context):
+            return context
+        return None
+
     def reached_in(self, block: list[ast.stmt]) -> list[int]:
         """Return the numbers of the assertions that a right program can reach, also in functions that are called."""
         numbers: list[int] = []
@@ -69,7 +87,11 @@ class Assertions:
     def _below(self, statement: ast.stmt) -> list[int]:
         numbers: list[int] = []
         for node in ast.walk(statement):
-            is_assertion = isinstance(node, ast.Assert) and not always_fails(node)
-            if is_assertion or (isinstance(node, ast.Call) and self.asserts(node)):
+            if isinstance(node, ast.Assert) and not always_fails(node):
                 numbers.append(self.number(node))
+            elif isinstance(node, (ast.Expr, ast.withitem)):
+                # Elsewhere, as in a lambda, an assertion does not report.
+                call = self.asserting_call(node)
+                if call is not None:
+                    numbers.append(self.number(call))
         return numbers

@@ -49,12 +49,28 @@ def asks_for_nothing(node: ast.expr) -> bool:
     return False
 
 
+def shortest_display(nodes: list[ast.expr]) -> int:
+    """The number of items of the shortest list or tuple that is written out among some expressions; 0 without one."""
+    lengths: list[int] = []
+    for node in nodes:
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            continue
+        if not any(isinstance(element, ast.Starred) for element in node.elts):
+            lengths.append(len(node.elts))
+    return min(lengths, default=0)
+
+
 def has_value_as_message(node: ast.Call) -> bool:
     """``self.assertTrue(f(3), 9)``: the 9 is the message of the assertion, and is compared with nothing."""
     if called_name(node) not in ("assertTrue", "assertFalse") or len(node.args) != 2:
         return False
     message = node.args[1]
     return isinstance(message, ast.Constant) and not isinstance(message.value, (str, type(None)))
+
+
+def demands_exception(node: ast.Call) -> bool:
+    """``pytest.raises``, ``self.assertRaises`` and the like."""
+    return called_name(node) in _EXPECTING_CALLS and called_name(node) != "suppress"
 
 
 def may_swallow(node: ast.With | ast.AsyncWith) -> bool:

@@ -7,7 +7,7 @@ exception it received. ``judging/counting.py`` has the functions that receive th
 from __future__ import annotations
 
 import ast
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from nemo_evaluator.scoring.code_assertions import Assertions
 from nemo_evaluator.scoring.code_decisive import is_decisive
@@ -17,13 +17,17 @@ from nemo_evaluator.scoring.code_idioms import (
     asks_for_nothing,
     called_name,
     catches_all,
+    demands_exception,
     has_value_as_message,
     is_choice,
     is_self,
     may_swallow,
     names_stored,
     nodes_of,
+    shortest_display,
 )
+from nemo_evaluator.scoring.code_marks import conditions_of, report_conditions
+from nemo_evaluator.scoring.code_nodes import calling, placed, reporting_failure
 from nemo_evaluator.scoring.code_scopes import FUNCTIONS, FileScopes, NameScope, own_nodes
 from nemo_evaluator.scoring.code_truth import Truth
 
@@ -35,20 +39,20 @@ _KIND_INVOLVED: Final = 1
 _KIND_CONSTANT: Final = 2
 _KIND_DECISIVE: Final = 3
 
-_Node = TypeVar("_Node", bound=ast.AST)
-
 
 class Rewriter(ast.NodeTransformer):
     """Rewrites one file.
 
     Attributes:
         asserts: Whether any assertion of the file may depend on the program; set by the rewriting.
+        may_count: Whether the judge may count any assertion or expected exception; set by the rewriting.
         branches: For each place where an answer decides which statements run, the numbers of the assertions there. The
             tests have to reach one of them.
     """
 
     def __init__(self, scopes: FileScopes, flow: Flow, truth: Truth, entry: str) -> None:
         self.asserts = False
+        self.may_count = False
         self._entry = entry
         self.branches: dict[int, list[int]] = {}
         self._truth = truth
@@ -82,31 +86,31 @@ class Rewriter(ast.NodeTransformer):
         self._is_asserting = True
         self.generic_visit(node)
         self._is_asserting = False
-        arguments = [_call("__nel_asks__"), node.test, ast.Constant(kind), ast.Constant(number)]
-        node.test = _at(_call("__nel_holds__", *arguments), node.test)
+        arguments = [calling("__nel_asks__"), node.test, ast.Constant(kind), ast.Constant(number)]
+        node.test = placed(calling("__nel_holds__", *arguments), node.test)
         return node
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         """Make a call that asserts, such as ``self.assertEqual(f(3), 9)``, count when it returns."""
         call = node.value
         if isinstance(call, ast.Call) and self._assertions.asserts(call):
-            return self._asserting_call(node, call)
+            return self._assertingcalling(node, call)
         numbers: list[int] = []
         if self._chooses(call):
             numbers = self._assertions.reached_in([node])
         self.generic_visit(node)
         return self._entering(node, numbers)
 
-    def _asserting_call(self, node: ast.Expr, call: ast.Call) -> ast.stmt:
+    def _assertingcalling(self, node: ast.Expr, call: ast.Call) -> ast.stmt:
         """``X`` becomes ``__nel_called__(__nel_asks__(), X, kind, number)``, in a ``try`` that reports a failure."""
-        kind = self._kind_of_call(call)
+        kind = self._kind_ofcalling(call)
         number = self._assertions.number(call)
         self._is_asserting = True
         self.generic_visit(node)
         self._is_asserting = False
-        arguments = [_call("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
-        node.value = _at(_call("__nel_called__", *arguments), node.value)
-        return _at(_reporting_failure(node), node)
+        arguments = [calling("__nel_asks__"), node.value, ast.Constant(kind), ast.Constant(number)]
+        node.value = placed(calling("__nel_called__", *arguments), node.value)
+        return placed(reporting_failure(node), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         """Make ``raise AssertionError(...)`` report a failed assertion, even when it is caught."""
@@ -116,7 +120,7 @@ class Rewriter(ast.NodeTransformer):
         else:
             kind = node.exc
         if node.exc is not None and isinstance(kind, ast.Name) and kind.id == "AssertionError":
-            node.exc = _at(_call("__nel_raising__", node.exc), node.exc)
+            node.exc = placed(calling("__nel_raising__", node.exc), node.exc)
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -141,6 +145,15 @@ class Rewriter(ast.NodeTransformer):
         """Note that a context may swallow the exception that keeps its assertions from being reached."""
         return self._branch(node, node.body if may_swallow(node) else [], node.body)
 
+    def visit_withitem(self, node: ast.withitem) -> ast.AST:
+        """Make a context that demands an exception report that it was reached."""
+        call = self._assertions.asserting_call(node)
+        self.generic_visit(node)
+        if call is not None:
+            number = ast.Constant(self._assertions.number(call))
+            node.context_expr = placed(calling("__nel_reached__", number, call), call)
+        return node
+
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
         """Note that a context may swallow the exception that keeps its assertions from being reached."""
         return self._branch(node, node.body if may_swallow(node) else [], node.body)
@@ -157,17 +170,16 @@ class Rewriter(ast.NodeTransformer):
         has_choice = any(is_choice(part) for part in (value, *own_nodes(value)))
         if not has_choice or asks_for_nothing(value):
             return False
-        return self._flow.level(value, self._scope) == CERTAIN
+        return self._is_answer(value)
 
     def _branch(
         self, node: ast.stmt, deciding: list[ast.expr] | list[ast.stmt], block: list[ast.stmt]
     ) -> Any:
         """Note when a statement begins in which an answer decides whether assertions are reached."""
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in deciding)
+        numbers: list[int] = []
         if is_decided:
             numbers = self._assertions.reached_in(block)
-        else:
-            numbers = []
         self.generic_visit(node)
         return self._entering(node, numbers)
 
@@ -187,25 +199,50 @@ class Rewriter(ast.NodeTransformer):
             parts: list[ast.expr] = []
             for generator in values.generators:
                 parts += [generator.iter, *generator.ifs]
-            return any(self._flow.level(part, self._scope) == CERTAIN for part in parts)
-        return name == "all" and self._flow.level(values, self._scope) == CERTAIN
+            return any(self._is_answer(part) for part in parts)
+        return name == "all" and self._is_answer(values)
+
+    def _is_answer(self, node: ast.expr) -> bool:
+        return self._flow.level(node, self._scope) == CERTAIN
+
+    def _expected_items(self, node: ast.Call) -> int:
+        """Return how many items ``zip(f(3), [2, 4, 6])`` has to reach; 0 for other calls."""
+        if called_name(node) != "zip" or not isinstance(node.func, ast.Name):
+            return 0
+        if self._scopes.find("zip", self._scope) is not None:
+            return 0
+        if not any(self._is_answer(argument) for argument in node.args):
+            return 0
+        return shortest_display(node.args)
 
     def _entering(self, node: ast.stmt, numbers: list[int]) -> Any:
         if not numbers:
             return node
         self.branches[len(self.branches)] = numbers
-        report = ast.Expr(_call("__nel_entered__", ast.Constant(len(self.branches) - 1)))
-        return [_at(report, node), node]
+        report = ast.Expr(calling("__nel_entered__", ast.Constant(len(self.branches) - 1)))
+        return [placed(report, node), node]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
+        if demands_exception(node):
+            self.may_count = True
+        conditions = list(filter(self._is_answer, conditions_of(node)))
+        if conditions:
+            report_conditions(node, conditions)
+            return self.generic_visit(node)
         if self._is_asserting and self._may_lack_items(node):
             self.generic_visit(node)
             number = self._assertions.number(node)
             self.branches[len(self.branches)] = [number]
             branch = ast.Constant(len(self.branches) - 1)
-            items = _call("__nel_items__", branch, ast.Constant(number), node.args[0])
-            node.args = [_at(items, node.args[0])]
+            items = calling("__nel_items__", branch, ast.Constant(number), node.args[0])
+            node.args = [placed(items, node.args[0])]
+            return node
+        expected_items = self._expected_items(node)
+        if expected_items:
+            self.generic_visit(node)
+            node.func = placed(ast.Name("__nel_zip__", ast.Load()), node.func)
+            node.args.insert(0, placed(ast.Constant(expected_items), node.func))
             return node
         function = node.func
         is_format = isinstance(function, ast.Attribute) and function.attr in (
@@ -224,8 +261,8 @@ class Rewriter(ast.NodeTransformer):
             pattern = node.args[0] if is_unbound else function.value
             other_arguments = node.args[1:] if is_unbound else node.args
             node.args = [pattern, ast.Constant(function.attr), *other_arguments]
-            node.func = _at(ast.Name("__nel_format__", ast.Load()), function)
-            return _at(node, function)
+            node.func = placed(ast.Name("__nel_format__", ast.Load()), function)
+            return placed(node, function)
         return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -238,7 +275,7 @@ class Rewriter(ast.NodeTransformer):
             checked_operands = []
             for operand, level in zip([node.left, *node.comparators], levels, strict=True):
                 checked_operands.append(
-                    _at(_call("__nel_ordered__", operand), operand) if level else operand
+                    placed(calling("__nel_ordered__", operand), operand) if level else operand
                 )
             node.left = checked_operands[0]
             node.comparators = checked_operands[1:]
@@ -263,17 +300,22 @@ class Rewriter(ast.NodeTransformer):
             for part in nodes_of(node.finalbody)
         )
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in node.body)
+        numbers: list[int] = []
         if takes_back and is_decided:
             numbers = self._assertions.reached_in(node.body)
-        else:
-            numbers = []
+        self.may_count = self.may_count or demanded
         self.generic_visit(node)
         for handler in node.handlers:
             notes = bool(names_stored(handler.body) - names_stored(node.body))
             flags = [catches_all(handler), skips_assertion, demanded, notes]
-            report = _call("__nel_caught__", *(ast.Constant(flag) for flag in flags))
-            handler.body.insert(0, _at(ast.Expr(report), handler.body[0]))
-        return self._entering(node, numbers)
+            report = calling("__nel_caught__", *(ast.Constant(flag) for flag in flags))
+            handler.body.insert(0, placed(ast.Expr(report), handler.body[0]))
+        statements = self._entering(node, numbers)
+        if not is_decided or not node.handlers:
+            return statements
+        begin = placed(ast.Expr(calling("__nel_tries__")), node)
+        end = placed(ast.Expr(calling("__nel_tried__")), node)
+        return [*statements[:-1], begin, node, end] if numbers else [begin, node, end]
 
     def _is_assertion(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):
@@ -283,13 +325,10 @@ class Rewriter(ast.NodeTransformer):
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Any:
         """Rewrite the body of a definition in its own scope, and its decorators in the scope around it."""
         # A decorator may leave the tests out when an answer says so.
-        is_decided = any(
-            self._flow.level(decorator, self._scope) == CERTAIN for decorator in node.decorator_list
-        )
+        is_decided = any(self._is_answer(decorator) for decorator in node.decorator_list)
+        numbers: list[int] = []
         if is_decided:
             numbers = self._assertions.reached_in(node.body)
-        else:
-            numbers = []
         outer_scope = self._scope
         self._scope = self._scopes.of(node)
         body: list[ast.stmt] = []
@@ -305,7 +344,7 @@ class Rewriter(ast.NodeTransformer):
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         return self._entering(node, numbers)
 
-    def _kind_of_call(self, node: ast.Call) -> int:
+    def _kind_ofcalling(self, node: ast.Call) -> int:
         """Return whether a call that asserts is constant, apart from the program, or involves it."""
         arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         if isinstance(node.func, ast.Attribute) and not is_self(node.func.value):
@@ -333,6 +372,7 @@ class Rewriter(ast.NodeTransformer):
         return self._note(_KIND_APART if is_apart else _KIND_INVOLVED)
 
     def _note(self, kind: int) -> int:
+        self.may_count = True
         if kind == _KIND_INVOLVED and self._is_used():
             self.asserts = True
         return kind
@@ -351,18 +391,3 @@ class Rewriter(ast.NodeTransformer):
                     return bool(function.decorator_list)
             scope = scope.parent
         return True
-
-
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
-
-
-def _reporting_failure(statement: ast.stmt) -> ast.stmt:
-    """``try: ... except BaseException: __nel_failed__(); raise``."""
-    report = ast.Expr(_call("__nel_failed__"))
-    handler = ast.ExceptHandler(ast.Name("BaseException", ast.Load()), None, [report, ast.Raise()])
-    return ast.Try([statement], [handler], [], [])
-
-
-def _at(node: _Node, place: ast.AST) -> _Node:
-    return ast.fix_missing_locations(ast.copy_location(node, place))

@@ -61,11 +61,13 @@ def prepare(measure: Measure) -> dict[str, Any]:
         - ``mentioned``: the libraries that the judge has to prepare.
         - ``imports``: the modules that the tests import whatever the program answers.
         - ``asserts``: whether any assertion may depend on the program.
+        - ``may_count``: whether a run of the tests may count any assertion or expected exception.
         - ``defaults``: whether the tests replace an answer that is None or empty.
         - ``branches``: the assertions that answers must not keep from being reached.
         - ``asked``: the names that the tests may take from the program.
         - ``unbound``: names of the tests that an answer may leave unbound.
         - ``unjudged``: why the tests cannot be run; empty when they can.
+        - ``without_program``: whether to run them only to see if they can judge any program.
     """
     content: dict[str, Any] = {
         "entry": measure.entry,
@@ -76,6 +78,7 @@ def prepare(measure: Measure) -> dict[str, Any]:
     content.update(
         tests="", asserts=False, defaults=False, branches={}, asked=[], unbound=[], unjudged=""
     )
+    content.update(may_count=False, without_program=False)
     content["mentioned"] = [library for library in _LIBRARIES if library in measure.source]
     try:
         module = ast.parse(measure.source)
@@ -111,6 +114,7 @@ def _prepare_module(module: ast.Module, measure: Measure, content: dict[str, Any
     content["collect"] = _collected(module)
     rewriter.visit(module)
     content["asserts"] = rewriter.asserts
+    content["may_count"] = rewriter.may_count
     content["branches"] = rewriter.branches
     content["asked"] = sorted(program_names(scopes, is_program) | {measure.entry})
     content["unbound"] = sorted(flow.decided_names)

@@ -6,7 +6,8 @@ import sys
 
 from .counting import AssertionCounts, End, Failed, Skipped
 from .fixtures import Fixtures
-from .marks import cases_of, is_skipped, marks_of
+from .marks import cases_of, is_skipped, marks_of, names_of_cases
+from .proxies import Remote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +33,12 @@ class Runner:
             marks = module_marks
         else:
             marks = [module_marks]
+        targets = [self._names.get(name) for name in wanted]
+        # Before anything is asked: whether tests can be run does not depend on how far a program comes.
+        for target in targets:
+            self._check_parameters(target, marks)
         self._module_hook("setup_module", "setUpModule")
-        for name in wanted:
-            target = self._names.get(name)
+        for target in targets:
             if isinstance(target, type):
                 self._run_class(target, marks)
             elif callable(target):
@@ -43,6 +47,24 @@ class Runner:
                 self._module_hook("teardown_function")
         self._fixtures.close(everything=True)
         self._module_hook("teardown_module", "tearDownModule")
+
+    def _check_parameters(self, target: Any, marks: list[Any]) -> None:
+        """Raise Unrunnable for a test function, or a method of a test class, with a parameter that nothing provides."""
+        if isinstance(target, type):
+            unittest = sys.modules.get("unittest")
+            is_case = unittest is not None and issubclass(target, unittest.TestCase)
+            if is_case or not target.__name__.startswith("Test") or "__init__" in vars(target):
+                return
+            class_marks = [*marks, *marks_of(target)]
+            for name in _test_names(target):
+                self._check_function(getattr(target, name), class_marks, target)
+        elif hasattr(target, "__code__"):
+            self._check_function(target, marks, None)
+
+    def _check_function(self, function: Any, marks: list[Any], kind: type | None) -> None:
+        all_marks = [*marks, *marks_of(function)]
+        if not is_skipped(all_marks, self._names):
+            self._fixtures.check(function, names_of_cases(all_marks), kind)
 
     def _module_hook(self, *hooks: str) -> None:
         for hook in hooks:
@@ -98,7 +120,7 @@ class Runner:
     def _call(self, function: Any, arguments: dict[str, Any]) -> None:
         try:
             result = function(**arguments)
-            if hasattr(result, "send") and hasattr(result, "cr_frame"):
+            if not isinstance(result, Remote) and hasattr(result, "cr_frame"):
                 import asyncio  # noqa: PLC0415 - few tests are coroutines
 
                 asyncio.run(result)

@@ -54,6 +54,10 @@ class AssertionCounts:
         entered: The places that were reached where answers decide which assertions follow; see ``code_rewrite``.
         raised: The exception of the program that the tests have not received yet.
         is_control: The tests run with a control, see ``controls``.
+        is_lenient: Assertions hold whatever their value, see ``unanswered``.
+        asserting: How many assertions are being evaluated, one inside another.
+        is_seen: Whether such an assertion looked into an answer.
+        trying: How many answers there were when each ``try`` or context began that may receive an exception now.
     """
 
     def __init__(self) -> None:
@@ -70,6 +74,10 @@ class AssertionCounts:
         self.entered: set[int] = set()
         self.raised: BaseException | None = None
         self.is_control = False
+        self.is_lenient = False
+        self.asserting = 0
+        self.is_seen = False
+        self.trying: list[int] = []
         self._label = ""
 
     def stop(self, verdict: str, text: str) -> End:
@@ -103,13 +111,23 @@ class AssertionCounts:
 
     def asks(self) -> int:
         """How many answers there are before an assertion is evaluated."""
+        self.asserting += 1
         return self.answers
 
-    def failed(self) -> None:
-        """Note that an assertion that is a call raised; catching the exception does not undo that."""
+    def failed(self) -> bool:
+        """Note that an assertion that is a call raised; catching the exception does not undo that.
+
+        Returns:
+            Whether the exception is raised again.
+        """
         error = sys.exc_info()[1]
-        if isinstance(error, (AssertionError, Failed)) and error is not self.raised:
+        is_failure = isinstance(error, (AssertionError, Failed)) and error is not self.raised
+        if is_failure and self.is_lenient:
+            self._end_assertion()
+            return False
+        if is_failure and error is not None:
             self.fail(describe(error))
+        return True
 
     def raising(self, error: Any) -> Any:
         """Note that the tests raise an AssertionError themselves; catching it does not undo that."""
@@ -120,6 +138,30 @@ class AssertionCounts:
         """Whether the answers kept all assertions of some place from being reached."""
         return any(not self.evaluated.intersection(branches[branch]) for branch in self.entered)
 
+    def reached(self, number: int, context: Any) -> Any:
+        """Note that a context that demands an exception was reached."""
+        self.evaluated.add(number)
+        return context
+
+    def skips(self, condition: Any) -> Any:
+        """Note that an answer is the condition of a mark: a test that it skips has failed."""
+        if isinstance(condition, str):
+            is_skipped = condition == "True"
+        else:
+            is_skipped = bool(condition)
+        if is_skipped:
+            self.fail("AssertionError: an answer skips a test")
+        return condition
+
+    def tries(self) -> None:
+        """Note that a ``try`` begins whose handlers may receive an exception of the program."""
+        self.trying.append(self.answers)
+
+    def tried(self) -> None:
+        """Note that the last ``try`` or context has ended."""
+        if self.trying:
+            self.trying.pop()
+
     def items(self, branch: int, number: int, values: Any) -> Any:
         """The items of an ``all`` or ``any`` in an assertion; without items it asserts nothing."""
         self.entered.add(branch)
@@ -127,11 +169,29 @@ class AssertionCounts:
             self.evaluated.add(number)
             yield value
 
+    def zipped(self, expected: int, *values: Any, **options: Any) -> Any:
+        """``zip`` with values that are written out in the tests: an answer with fewer items fails them.
+
+        Args:
+            expected: How many values are written out.
+            values: The arguments of ``zip``.
+            options: Its keyword arguments.
+        """
+        items = 0
+        for row in zip(*values, **options):  # noqa: B905 - the options may have it
+            items += 1
+            yield row
+        if items < expected and not self.is_lenient:
+            self.fail(
+                f"AssertionError: the tests expect {expected} items, and the answer has {items}"
+            )
+
     def holds(self, before: int, value: Any, kind: int, number: int) -> bool:
         """Whether the value of an ``assert`` is true; counts it if it depends on the program."""
         self.evaluated.add(number)
         self.settle()
-        truth = bool(value)
+        truth = self.is_lenient or bool(value)
+        self._end_assertion()
         self.settle()
         if not truth:
             self.fail("AssertionError: an assertion does not hold")
@@ -142,9 +202,16 @@ class AssertionCounts:
     def called(self, before: int, value: Any, kind: int, number: int) -> Any:
         """Count an assertion that is a call, such as ``self.assertEqual(f(3), 9)``; it did not raise."""
         self.evaluated.add(number)
+        self._end_assertion()
         self.settle()
         self._count(before, kind)
         return value
+
+    def _end_assertion(self) -> None:
+        """Note that an assertion was evaluated: whatever it looked into has no effect any more."""
+        self.asserting -= 1
+        if not self.asserting:
+            self.is_seen = False
 
     def _count(self, before: int, kind: int) -> None:
         if kind == CONSTANT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .counting import Unrunnable
+from .proxies import Remote
 from .pytest_standin import Fixture, Param
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ _ENTRY_PARAMETERS: Final = (
     "program",
     "impl",
 )
+_FOLDER: Final = "tmp_path"
 _KEPT: Final = ("class", "module", "package", "session")
 
 
@@ -64,6 +66,27 @@ class Fixtures:
                 self._make(name, instance, params, values=values)
             yield {name: values[name] for name in requested}
 
+    def check(self, function: Any, provided: list[Any], kind: type | None) -> None:
+        """Check that something provides each parameter of a test function.
+
+        Args:
+            function: The test function, or the function of a method.
+            provided: The names that ``parametrize`` provides.
+            kind: The class whose method it is, if any.
+
+        Raises:
+            Unrunnable: Nothing provides a parameter.
+        """
+        values = list(self._names.values())
+        names = _parameters(function)
+        if kind is not None:
+            values += vars(kind).values()
+            names = names[1:] if names[:1] == ["self"] else names
+        fixture_names = [value.name for value in values if type(value) is Fixture]
+        for name in names:
+            if name not in provided and name not in fixture_names:
+                self._check_built_in(name)
+
     def close(self, *, everything: bool) -> None:
         """Run the code after the ``yield`` of fixtures, the last fixture first."""
         while self._open:
@@ -75,7 +98,7 @@ class Fixtures:
         values = list(self._names.values())
         if instance is not None:
             values += vars(type(instance)).values()
-        return [value for value in values if isinstance(value, Fixture)]
+        return [value for value in values if type(value) is Fixture]
 
     def _find(self, name: str, instance: Any) -> Fixture | None:
         for fixture in reversed(self._all(instance)):
@@ -92,7 +115,7 @@ class Fixtures:
                 continue
             values: list[Any] = []
             for param in fixture.params:
-                values.append(param.values[0] if isinstance(param, Param) else param)
+                values.append(param.values[0] if type(param) is Param else param)
             extended: list[dict[str, Any]] = []
             for params in combinations:
                 extended += [{**params, name: value} for value in values]
@@ -140,7 +163,10 @@ class Fixtures:
                 arguments[name] = self._make(name, instance, params, values=values)
         value = fixture.function(**arguments)
         is_kept = fixture.scope in _KEPT
-        if hasattr(value, "gi_frame"):
+        if isinstance(value, Remote):
+            # What it looks like is the program's choice.
+            pass
+        elif hasattr(value, "gi_frame"):
             (self._open_kept if is_kept else self._open).append(value)
             value = next(value)
         elif hasattr(value, "cr_frame"):
@@ -151,8 +177,13 @@ class Fixtures:
             self._kept[fixture.name] = value
         return value
 
+    def _check_built_in(self, name: str) -> None:
+        if name != _FOLDER and name not in _ENTRY_PARAMETERS and name != self._names.entry:
+            raise Unrunnable(f"a test has a parameter {name!r}, which nothing provides")
+
     def _built_in(self, name: str) -> Any:
-        if name == "tmp_path":
+        self._check_built_in(name)
+        if name == _FOLDER:
             import pathlib  # noqa: PLC0415 - few tests need a folder
             import tempfile  # noqa: PLC0415
 
@@ -160,9 +191,7 @@ class Fixtures:
             # The program runs as another user.
             folder.chmod(0o777)
             return folder
-        if name in _ENTRY_PARAMETERS or name == self._names.entry:
-            return self._names.of_program(self._names.entry)
-        raise Unrunnable(f"a test has a parameter {name!r}, which nothing provides")
+        return self._names.of_program(self._names.entry)
 
 
 def _parameters(function: Any) -> list[str]:

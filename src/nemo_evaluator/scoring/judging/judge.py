@@ -18,6 +18,9 @@ signal: Any = __import__("_signal")
 # Seconds that all controls together may take, and between two attempts to end them.
 _CONTROL_SECONDS: Final = 1.0
 _REPEATED: Final = 0.1
+# The verdict on tests that can judge no program. "unjudged" is the verdict on one run, and needs to be confirmed by a
+# run without the program.
+UNJUDGEABLE: Final = "unjudgeable"
 
 
 def judge(
@@ -34,11 +37,13 @@ def judge(
         The verdict, and why it is not "passed".
     """
     if tests["unjudged"]:
-        return "unjudged", tests["unjudged"]
+        return UNJUDGEABLE, tests["unjudged"]
     try:
         code = compile(tests["tests"], "tests.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return "unjudged", f"the tests are not valid Python: {describe(error)}"
+    if tests["without_program"]:
+        return _run_without_program(code, session, tests)
     verdict = _run_tests(code, session, tests)
     if verdict[0] != "passed":
         return verdict
@@ -48,8 +53,31 @@ def judge(
     # The program is not needed any more, and must not disturb what follows.
     end_program()
     if _passes_a_control(code, session, tests):
-        return "unjudged", "the tests also pass a program that answers every question alike"
+        return UNJUDGEABLE, "the tests also pass a program that answers every question alike"
     return verdict
+
+
+def _run_without_program(
+    code: Any, session: ProgramSession, tests: dict[str, Any]
+) -> tuple[str, str]:
+    """Run the tests with unknown answers, and return UNJUDGEABLE or what else happens."""
+    from .unanswered import ITEM_COUNTS, UnansweredSession  # noqa: PLC0415 - few verdicts need it
+
+    confirmed = ""
+    for items in ITEM_COUNTS:
+        unanswered = UnansweredSession(session.tally, items, may_decide=not tests["asserts"])
+        verdict, reason = _run_tests(code, unanswered, tests)
+        if verdict == "crash" and not tests["asserts"]:
+            # Tests without an assertion about answers, which an unknown answer makes fail, show nothing.
+            continue
+        if verdict not in ("unjudged", UNJUDGEABLE):
+            return verdict, reason
+        if unanswered.is_decided:
+            return "wrong", "an answer decides the course of the tests"
+        confirmed = reason
+    if not confirmed:
+        return "wrong", "unknown answers make the tests fail"
+    return UNJUDGEABLE, confirmed
 
 
 def _run_tests(
@@ -148,4 +176,5 @@ def _conclusion(session: ProgramSession | ControlSession, tests: dict[str, Any])
         return "passed", ""
     if tally.answers and tests["asserts"]:
         return "wrong", "no assertion of the tests was reached"
-    return "unjudged", "no assertion of the tests depends on the program"
+    verdict = "unjudged" if tests["may_count"] else UNJUDGEABLE
+    return verdict, "no assertion of the tests depends on the program"

@@ -34,12 +34,18 @@ def is_skipped(marks: list[Any], names: Any) -> bool:
             return True
         if mark.name in ("skipif", "xfail"):
             for condition in _conditions(mark):
-                if isinstance(condition, str):
-                    # pytest executes it, and it may be an answer of the program.
-                    raise Unrunnable("a condition of a mark is a text")
-                if condition:
+                if _truth_of(condition):
                     return True
     return False
+
+
+def _truth_of(condition: Any) -> bool:
+    if not isinstance(condition, str):
+        return bool(condition)
+    if condition in ("True", "False"):
+        return condition == "True"
+    # pytest executes it, and it may be an answer of the program.
+    raise Unrunnable("a condition of a mark is a text")
 
 
 def _conditions(mark: Mark) -> list[Any]:
@@ -65,18 +71,30 @@ def cases_of(marks: list[Any]) -> list[tuple[dict[str, Any], list[Any]]]:
     return cases
 
 
+def names_of_cases(marks: list[Any]) -> list[Any]:
+    """The names of the arguments that all ``parametrize`` marks provide."""
+    names: list[Any] = []
+    for mark in marks:
+        if isinstance(mark, Mark) and mark.name == "parametrize":
+            names += _argument_names(mark)
+    return names
+
+
+def _argument_names(mark: Mark) -> list[Any]:
+    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",")]
+    return list(names)
+
+
 def _rows(mark: Mark) -> list[tuple[dict[str, Any], list[Any]]]:
     """The arguments of each case of one ``parametrize``, and its marks."""
-    names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     rows = mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
-    if isinstance(names, str):
-        fields: list[Any] = [name.strip() for name in names.split(",")]
-    else:
-        fields = list(names)
+    fields = _argument_names(mark)
     cases = []
     for row in rows:
         marks: list[Any] = []
-        if isinstance(row, Param):
+        if type(row) is Param:
             values = row.values
             marks = row.marks
         elif len(fields) == 1:

@@ -98,6 +98,11 @@ class Names(_Globals):
         self["__nel_format__"] = _format
         self["__nel_leave__"] = tally.leave
         self["__nel_ordered__"] = tally.ordered
+        self["__nel_reached__"] = tally.reached
+        self["__nel_skips__"] = tally.skips
+        self["__nel_tries__"] = tally.tries
+        self["__nel_tried__"] = tally.tried
+        self["__nel_zip__"] = tally.zipped
         self.session = session
         self.entry: str = tests["entry"]
         self._stub: str = tests["stub"]

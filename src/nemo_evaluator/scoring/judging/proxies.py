@@ -19,6 +19,11 @@ def number_of(remote: Remote) -> int:
     return number
 
 
+def session_of(remote: Remote) -> Any:
+    """The session that the object belongs to."""
+    return _state(remote)[0]
+
+
 def _state(remote: Remote) -> tuple[Any, int, str]:
     """The session, the number and the name of the type."""
     state: tuple[Any, int, str] = _STATE.__get__(remote)

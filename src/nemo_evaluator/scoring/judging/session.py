@@ -98,20 +98,23 @@ class ProgramSession:
         return self.tally.stop(verdict, text)
 
     def _send(self, message: tuple[Any, ...]) -> None:
+        body = self._encoded(message)
         try:
-            body = values.encode(
-                message, self._refer, values.JUDGE_MAX_FRAME, max_depth=values.JUDGE_MAX_DEPTH
-            )
             values.send(self._requests, body)
         except BrokenPipeError:
             raise self.stop("crash", "the program ended") from None
+
+    def _encoded(self, message: tuple[Any, ...]) -> bytes:
+        """The bytes of a request; ends the tests where it cannot be sent."""
+        try:
+            return values.encode(
+                message, self._refer, values.JUDGE_MAX_FRAME, max_depth=values.JUDGE_MAX_DEPTH
+            )
         except values.Forbidden as error:
             raise self.stop("tamper", f"the program reached for {error}") from None
         except ValueError as error:
-            # Before the first answer, all operands come from the tests.
-            verdict = "crash" if self.tally.answers else "unjudged"
             raise self.stop(
-                verdict, f"the tests pass a value that cannot be sent: {error}"
+                "unjudged", f"the tests pass a value that cannot be sent: {error}"
             ) from None
 
     def _await(self, key: str, action: str, operands: tuple[Any, ...]) -> Any:
