@@ -102,7 +102,7 @@ def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) ->
         offset = index.answer(step)
         if offset is None:
             continue
-        record = journal.read_at(offset)
+        record = journal.answer_at(offset)
         answers += 1
         tokens += total_tokens(record)
         cost_usd = round(cost_usd + (record.get("cost_usd") or 0.0), 6)

@@ -4,19 +4,29 @@ A worker holds a few steps at a time. If it is lost, its steps return to the que
 already in the journal, and are only verified again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import (
+        AnswerRecord,
+        OutcomeRecord,
+        QuestionFields,
+        StepRecord,
+    )
 
 # Seconds between checks whether the run was stopped, while waiting.
 LOOK: Final = 0.25
@@ -27,7 +37,7 @@ class Lease(NamedTuple):
     """A step for a worker; ``answer`` is the record of its answer, if it has one."""
 
     step: Step
-    answer: JsonDict | None = None
+    answer: AnswerRecord | None = None
 
 
 class Halted(NamedTuple):
@@ -58,7 +68,7 @@ class Reply:
         halted: The stop that the worker requested, if any.
     """
 
-    records: list[JsonDict] = field(default_factory=list)
+    records: list[StepRecord] = field(default_factory=list)
     traffic: list[JsonDict] = field(default_factory=list)
     ended: list[Step] = field(default_factory=list)
     spent: list[JsonDict] = field(default_factory=list)
@@ -133,7 +143,7 @@ class StepQueue:
             if step is None:
                 break
             offset = self._ctx.index.answer(step)
-            answer = self._ctx.journal.read_at(offset) if offset is not None else None
+            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
             leases.append(Lease(step, answer))
         return leases
 
@@ -210,7 +220,7 @@ class StepQueue:
         for step in sorted(held):
             offset = self._ctx.index.answer(step)
             # The state of the agent's sandbox is lost with the worker.
-            if offset is not None and self._ctx.journal.read_at(offset).get("sandbox_used"):
+            if offset is not None and self._ctx.journal.answer_at(offset).get("sandbox_used"):
                 self._ctx.index.forget(step)
             self._returned.append(step)
         self._let_go(held, list(held))
@@ -228,7 +238,7 @@ class StepQueue:
         self._ctx.tally.in_flight = self._out
         self._changed.set()
 
-    def _take(self, record: JsonDict) -> None:
+    def _take(self, record: StepRecord) -> None:
         """Write one record, and update the index and the counts."""
         context = self._ctx
         tally = self._ctx.tally
@@ -248,12 +258,13 @@ class StepQueue:
         else:
             context.journal.append(record)
 
-    def _tell_rule(self, step: Step, record: JsonDict) -> None:
+    def _tell_rule(self, step: Step, record: OutcomeRecord) -> None:
         """Report an outcome to the stop rule, if there is one."""
         if self._ctx.stop is not None:
             offset = self._ctx.index.answer(step)
-            problem_record = self._ctx.journal.read_at(offset) if offset is not None else record
-            self._ctx.ended(step, problem_record.get("problem_hash", ""), record.get("reward"))
+            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
+            question: QuestionFields = answer or record
+            self._ctx.ended(step, question.get("problem_hash", ""), record.get("reward"))
 
 
 class WorkerPool(Protocol):

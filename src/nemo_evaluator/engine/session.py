@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -21,6 +21,9 @@ from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, previous_journals
 from nemo_evaluator.store.records import RUN
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import JudgeCheck, SessionRecord
 
 # Number of damaged records that are reported individually.
 _DAMAGE_NAMED: Final = 20
@@ -62,7 +65,7 @@ class Session:
         self.context = StepContext(job, plan, journal, halt=self.halt, tally=self.tally)
         self.history = History()
         self.moved_ends: list[int] = []
-        self.canaries: JsonDict = {}
+        self.canaries: dict[str, JudgeCheck] = {}
         self.started = time.monotonic()
         # The number of problems after which the run ends at the latest.
         self._planned_end = len(plan.problems)
@@ -129,7 +132,7 @@ class Session:
             self.job.say(f"{self.name}: found {answers} from earlier runs in {folder}/")
         return await Reuse(self.context, self.history).decide(self.plan)
 
-    async def check_judges(self) -> JsonDict:
+    async def check_judges(self) -> dict[str, JudgeCheck]:
         """Check the judges before any step runs."""
         verifier = self.context.verifier
         if not verifier.judged:
@@ -150,9 +153,9 @@ class Session:
         finally:
             call_scope.reset(token)
 
-    def opening_record(self) -> JsonDict:
+    def opening_record(self) -> SessionRecord:
         """Return the record that marks the start of a session in the journal."""
-        record: JsonDict = {
+        record: SessionRecord = {
             "kind": RUN,
             "at": round(time.time(), 3),
             "fingerprints": self.context.prints.parts,

@@ -1,11 +1,13 @@
 """The worker's side of a pool: runs leased steps, and delivers their records instead of writing them."""
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nemo_evaluator.core.slots import Slots, current_slots
 from nemo_evaluator.core.types import JsonDict, Step
@@ -19,6 +21,9 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import AnswerRecord, FingerprintParts, StepRecord
+
 # Seconds to wait for the first record, and then for further ones.
 _PATIENCE: Final = 0.25
 _GATHER: Final = 0.01
@@ -31,24 +36,24 @@ class Outbox(Journal):
         # Tracebacks are written next to this path.
         self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
         self.checksum = ""
-        self.records: list[JsonDict] = []
+        self.records: list[StepRecord] = []
         self.news = asyncio.Event()
-        self._stored: dict[int, JsonDict] = {}
+        self._stored: dict[int, AnswerRecord] = {}
 
-    def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
+    def append(self, record: Mapping[str, Any], written: Callable[[], None] | None = None) -> int:
         """Keep a record until it is fetched."""
         _, self.checksum = seal(record)
-        self.records.append(record)
+        self.records.append(cast("StepRecord", record))
         if written is not None:
             written()
         self.news.set()
         return 0
 
-    def store(self, at: int, record: JsonDict) -> None:
+    def store(self, at: int, record: AnswerRecord) -> None:
         """Store an answer that came with a lease."""
         self._stored[at] = record
 
-    def read_at(self, offset: int) -> JsonDict:
+    def answer_at(self, offset: int) -> AnswerRecord:
         """Return an answer that came with a lease; possible only once."""
         return self._stored.pop(offset)
 
@@ -66,7 +71,7 @@ class StepHost:
         # What other workers charged to each budget.
         self._elsewhere: list[JsonDict] = [{} for _ in job.budgets]
 
-    async def open(self, scored: int = 0, reused: int = 0) -> JsonDict:
+    async def open(self, scored: int = 0, reused: int = 0) -> FingerprintParts:
         """Prepare the benchmark.
 
         Args:
@@ -87,7 +92,7 @@ class StepHost:
         current_slots.set(self._slots)
         # Steps run in a copy of the context in which the benchmark was prepared.
         self._context = contextvars.copy_context()
-        return dict(self._ctx.prints.parts)
+        return self._ctx.prints.parts.copy()
 
     async def exchange(
         self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()

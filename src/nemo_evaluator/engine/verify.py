@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.environments.schemes.gym import GymVerifier
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.store.journal_record import JudgeCheck
 
 JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
 # The name of the judge's client, if the Python API supplies one.
@@ -210,7 +211,7 @@ class Verifier:
             isinstance(metric, Checkable) for metric in self._metrics
         )
 
-    async def check_judges(self, first: SeedResult) -> JsonDict:
+    async def check_judges(self, first: SeedResult) -> dict[str, JudgeCheck]:
         """Check that every judge can tell a right answer from a wrong one.
 
         Args:
@@ -227,7 +228,7 @@ class Verifier:
             *self._metrics,
             *([self._stand_by] if self._stand_by is not None and needs_judge else []),
         ]
-        costs: dict[str, Any] = {}
+        costs: dict[str, JudgeCheck] = {}
         for metric in metrics:
             if isinstance(metric, Checkable):
                 costs[metric.name] = await metric.check(first)

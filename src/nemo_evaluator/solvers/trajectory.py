@@ -4,12 +4,17 @@ A row's ``trajectory`` is a list with exactly one document, or empty. ``single_t
 call; ``TrajectoryBuilder`` builds a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import AnswerRecord
 
 __all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn"]
 
@@ -27,7 +32,7 @@ _SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
 _METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
-def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
+def single_turn(prompt: str, content: str, answer: AnswerRecord) -> list[JsonDict]:
     """Build the trajectory of one model call; it runs for every row, so it is kept fast.
 
     Args:
@@ -42,7 +47,7 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
     steps: list[JsonDict] = []
     messages = answer.get("messages") or ({"role": "user", "content": prompt},)
     for number, message in enumerate(messages, 1):
-        source = _SOURCES.get(message.get("role"), "user")
+        source = _SOURCES.get(str(message.get("role")), "user")
         text = content_of(message.get("content"))
         steps.append({"step_id": number, "source": source, "message": text})
     answer_step: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}

@@ -3,13 +3,18 @@
 They never include ports, output paths, dates or concurrency.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_text
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import FingerprintParts
 
 # Digits of a verdict's fingerprint; older journals have twice as many and start with the same ones.
 VERDICT_DIGITS: Final = 16
@@ -30,7 +35,7 @@ class RunFingerprints:
 
     answer_base: str
     scorer: str
-    parts: JsonDict
+    parts: FingerprintParts
     seeded: bool = False
 
     @classmethod
@@ -43,7 +48,7 @@ class RunFingerprints:
             template: The text of the prompt template, if there is one.
             scorer: The hash of the scorer.
         """
-        parts = {
+        parts: FingerprintParts = {
             "service": digest(service),
             "solver": digest(solver),
             "scorer": digest(scorer),
