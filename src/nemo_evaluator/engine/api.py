@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
@@ -26,6 +26,8 @@ from nemo_evaluator.solvers.base import bind_solver
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
     from nemo_evaluator.sandbox.manager import SandboxManager
+    from nemo_evaluator.store.bundle_document import EvaluatedBundle
+    from nemo_evaluator.store.result_row import ResultRow
 
 
 async def run_evaluation(
@@ -49,7 +51,7 @@ async def run_evaluation(
     shuffle_seed: int | None = None,
     min_coverage: float = 0.95,
     allow_fallback: bool = False,
-) -> JsonDict:
+) -> EvaluatedBundle:
     """Evaluate a solver on an environment and return the bundle.
 
     The environment is closed at the end, and the solver if it can be closed.
@@ -145,7 +147,7 @@ def _verifier(
     return Verifier(env, None, clients, allow_fallback=allow_fallback)
 
 
-async def _finished_bundle(evaluation: Evaluation) -> JsonDict:
+async def _finished_bundle(evaluation: Evaluation) -> EvaluatedBundle:
     """Run an evaluation, close its environment and solver, and return the bundle with its private keys.
 
     Raises:
@@ -159,8 +161,9 @@ async def _finished_bundle(evaluation: Evaluation) -> JsonDict:
         finished = await evaluate(evaluation)
     if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
         raise finished.halt.error
-    rows = [row.data for row in read_rows(finished.task.results)]
-    return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
+    # This version wrote the file.
+    rows = [cast("ResultRow", row.data) for row in read_rows(finished.task.results)]
+    return {**finished.bundle, "_results": rows, "_artifacts": str(finished.task.root)}
 
 
 def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
@@ -191,6 +194,6 @@ def _client_of(holder: object) -> Client | None:
     return holder
 
 
-def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:
+def write_all(bundle: EvaluatedBundle, output_dir: str | Path) -> Path:
     """Copy the files of a finished evaluation (journal, rows, bundle) to a folder."""
     return Path(shutil.copytree(bundle["_artifacts"], output_dir, dirs_exist_ok=True))

@@ -20,6 +20,7 @@ from nemo_evaluator.runs.row_table import Floats, Ints, RowTable, WrittenRows
 from nemo_evaluator.store.view_rows import is_refusal
 
 if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import Exemplar
     from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord, QuestionFields
     from nemo_evaluator.store.result_row import ResultRow
 
@@ -96,7 +97,7 @@ class Columns:
     samples: int = 0
     # Causes of failed rows, and flaws of scored ones.
     failures: Counter[str] = field(default_factory=Counter)
-    exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
+    exemplars: dict[str, list[Exemplar]] = field(default_factory=dict)
     # Checksums of the views, by path.
     digests: dict[Path, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)

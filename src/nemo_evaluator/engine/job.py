@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
     from nemo_evaluator.statistics.stop_rule import StopRule
+    from nemo_evaluator.store.bundle_document import StoppedEntry, ValueEntry
 
 _log = logging.getLogger(__name__)
 # Seconds that requests in flight get to finish after a stop rule or a budget ended the run: they are paid for.
@@ -71,7 +72,7 @@ class Evaluation:
     fresh: bool = False
     stop_rule: StopRule | None = None
     # The stop facts in the bundle of the run whose answers are reused: the plan ends where its stop rule ended it.
-    stopped_before: JsonDict | None = None
+    stopped_before: StoppedEntry | None = None
     budgets: tuple[Budget, ...] = ()
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
@@ -82,7 +83,7 @@ class Evaluation:
     # Receives messages about archived, reused and damaged files.
     say: Callable[[str], None] = _log.warning
     # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
-    aggregate: Callable[[Path], JsonDict] | None = None
+    aggregate: Callable[[Path], dict[str, ValueEntry]] | None = None
 
 
 def fingerprints_of(job: Evaluation) -> RunFingerprints:

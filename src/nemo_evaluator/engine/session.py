@@ -23,6 +23,7 @@ from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, previous_journals
 from nemo_evaluator.store.records import RUN
 
 if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import RuleEntry, StoppedEntry
     from nemo_evaluator.store.journal_record import JudgeCheck, SessionRecord
 
 # Number of damaged records that are reported individually.
@@ -192,9 +193,9 @@ class Session:
             config["resumed"] = {"reused": reused, "reasons": dict(reuse.reasons)}
         return config
 
-    def stop_facts(self) -> JsonDict | None:
+    def stop_facts(self) -> StoppedEntry | None:
         """Return why and how the run ended early, and the result of its stop rule; None if neither applies."""
-        facts: JsonDict = {}
+        facts: StoppedEntry = {}
         if self.halt.kind:
             facts = {"kind": self.halt.kind, "reason": self.halt.reason}
         if isinstance(self.halt.error, BoundaryError):
@@ -208,16 +209,21 @@ class Session:
             facts["rule"] = rule
         return facts or None
 
-    def _rule_facts(self) -> JsonDict:
+    def _rule_facts(self) -> RuleEntry:
         """Return what the stop rule did in this or an earlier session: inspecting results early cannot be undone."""
         rule = self.job.stop_rule
-        facts: JsonDict = {"moved_from": self.moved_ends} if self.moved_ends else {}
+        facts: RuleEntry = {"moved_from": self.moved_ends} if self.moved_ends else {}
         if rule is None:
             if not self.history.looked_at:
                 return {}
             return facts | {"note": "an earlier session of this run had a rule"}
-        facts |= rule.summary(ended=self.halt.kind is None and not self.moved_ends)
-        facts |= {"planned": len(self.plan.problems), "saved_share": 0.0}
+        summary = rule.summary(ended=self.halt.kind is None and not self.moved_ends)
+        facts = {
+            **facts,
+            **summary,
+            "planned": len(self.plan.problems),
+            "saved_share": 0.0,
+        }
         stop = self.context.stop
         if self.stopped_by_rule and stop is not None:
             unused = unused_answers(

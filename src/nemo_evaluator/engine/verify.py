@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.environments.schemes.gym import GymVerifier
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.store.bundle_document import ValueEntry
     from nemo_evaluator.store.journal_record import JudgeCheck
 
 JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
@@ -253,7 +254,7 @@ class Verifier:
             getattr(metric, "aggregate", None) is not None for metric in self._metrics
         )
 
-    def aggregate(self, results: Path) -> JsonDict:
+    def aggregate(self, results: Path) -> dict[str, ValueEntry]:
         """Compute the scores that need all rows, such as the benchmark's summary or the agreement of judges.
 
         Args:
@@ -263,7 +264,9 @@ class Verifier:
             An entry for each score, by name.
         """
         own_scores = self._environment.summarize(_details(results))
-        scores: JsonDict = {name: {"value": value} for name, value in own_scores.items()}
+        scores: dict[str, ValueEntry] = {
+            name: {"value": value} for name, value in own_scores.items()
+        }
         for metric in self._metrics:
             summarize: Summary | None = getattr(metric, "aggregate", None)
             if summarize is not None:

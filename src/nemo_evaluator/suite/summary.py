@@ -1,7 +1,10 @@
 """The summary at the end of a run: one line per benchmark, with what is needed to interpret its score."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.errors import EXIT_DETACHED, EXIT_INVALID, EXIT_OK
 from nemo_evaluator.core.terminal import cells, one_line, table
@@ -10,6 +13,9 @@ from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.runs.scores import FailureLine, Score, read_score
 from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BenchmarkEntry, BundleDocument
 
 _HEAD = (
     "status",
@@ -120,7 +126,7 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
     }
 
 
-def headline(bundle: JsonDict) -> Score | None:
+def headline(bundle: BundleDocument) -> Score | None:
     """Return a benchmark's headline metric; None if it has no score.
 
     Args:
@@ -155,9 +161,9 @@ def _row(result: BenchmarkResult) -> tuple[str, ...]:
     )
 
 
-def _sample_size(bench: JsonDict) -> str:
+def _sample_size(bench: BenchmarkEntry) -> str:
     """Return the size of the sample behind the interval: problems and repeats, or scored rows if some are missing."""
-    scored: int = bench["coverage"]["scored"]
+    scored = bench["coverage"]["scored"]
     if scored != bench["coverage"]["planned"]:
         return f"{scored:,}"
     samples = f"{bench['samples']:,}"
