@@ -203,7 +203,7 @@ class ReportMapping(Mapping[str, Any]):
 
     __slots__ = ()
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> Mapping[str, Any]:
         """The report as JSON."""
         raise NotImplementedError
 

@@ -368,7 +368,7 @@ def _checked_again(bundle: Bundle) -> Bundle:
     return Bundle(bundle.path, {**bundle.document, "validity": validity})
 
 
-def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
+def calibrated(bundle: Bundle, document: Mapping[str, Any]) -> Bundle:
     """Return the bundle with a calibration and, unless that is stale, the corrected score among its scores."""
     calibrated_bundle = Bundle(
         bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}}

@@ -5,6 +5,7 @@ They never include ports, output paths, dates or concurrency.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -39,7 +40,9 @@ class RunFingerprints:
     seeded: bool = False
 
     @classmethod
-    def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> Self:
+    def of(
+        cls, *, service: Mapping[str, Any], solver: JsonDict, template: str | None, scorer: str
+    ) -> Self:
         """Hash the parts of a benchmark's configuration.
 
         Args:
@@ -75,7 +78,7 @@ class RunFingerprints:
         return fingerprint[:VERDICT_DIGITS]
 
 
-def _has_seed(settings: JsonDict) -> bool:
+def _has_seed(settings: Mapping[str, Any]) -> bool:
     """Return whether the generation settings have a sampling seed."""
     generation = settings.get("generation") or {}
     return generation.get("seed") is not None
