@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
@@ -173,7 +174,7 @@ def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(name)
 
 
-def _service(client: Client | None, recorded_config: JsonDict) -> JsonDict:
+def _service(client: Client | None, recorded_config: JsonDict) -> Mapping[str, Any]:
     """Return what the answers depend on: the client's endpoint, or the corresponding part of the config."""
     if client is not None:
         return client.describe()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -46,7 +46,7 @@ class Evaluation:
     task_dir: Path
     name: str = ""
     verifier: Verifier | None = None
-    service: JsonDict = field(default_factory=dict)
+    service: Mapping[str, Any] = field(default_factory=dict)
     solver_settings: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     repeats: int = 1

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -21,6 +21,7 @@ from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
 if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
     from nemo_evaluator.store.journal_record import (
         AnswerRecord,
         OutcomeRecord,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 # Seconds between checks whether the run was stopped, while waiting.
 LOOK: Final = 0.25
-_SPENT: Final = ("usd", "tokens", "requests")
+_SPENT: Final[tuple[Literal["usd", "tokens", "requests"], ...]] = ("usd", "tokens", "requests")
 
 
 class Lease(NamedTuple):
@@ -71,13 +72,17 @@ class Reply:
     records: list[StepRecord] = field(default_factory=list)
     traffic: list[JsonDict] = field(default_factory=list)
     ended: list[Step] = field(default_factory=list)
-    spent: list[JsonDict] = field(default_factory=list)
+    spent: list[Charges] = field(default_factory=list)
     halted: Halted | None = None
 
 
-def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
+def spent_beyond(now: Charges, before: Charges) -> Charges:
     """Return what a budget was charged between two readings."""
-    return {key: now[key] - before.get(key, 0) for key in _SPENT}
+    return {
+        "usd": now["usd"] - before.get("usd", 0),
+        "tokens": now["tokens"] - before.get("tokens", 0),
+        "requests": now["requests"] - before.get("requests", 0),
+    }
 
 
 class StepQueue:
@@ -153,7 +158,8 @@ class StepQueue:
         for budget, spent_before in zip(self._budgets, self._spent_before, strict=True):
             charges = spent_beyond(budget.spent(), spent_before)
             limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
-            for key, limit in limits.items():
+            for key in _SPENT:
+                limit = limits[key]
                 if limit is None:
                     continue
                 cost = self._cost_of_step(key, charges[key])
@@ -170,11 +176,11 @@ class StepQueue:
             return max(minimum, used / self.ended)
         return minimum or math.inf
 
-    def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
+    def elsewhere(self, charged: Sequence[Charges]) -> list[Charges]:
         """Return what each budget was charged, without the share ``charged`` of the worker itself."""
-        others_charges: list[JsonDict] = []
+        others_charges: list[Charges] = []
         for index, budget in enumerate(self._budgets):
-            own_charges = charged[index] if index < len(charged) else {}
+            own_charges: Charges = charged[index] if index < len(charged) else {}
             others_charges.append(spent_beyond(budget.spent(), own_charges))
         return others_charges
 
@@ -182,7 +188,7 @@ class StepQueue:
         """Return the number of scored steps, and how many steps were reused from earlier sessions."""
         return self._ctx.tally.scored, self._ctx.tally.reused
 
-    def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
+    def take(self, held: set[Step], reply: Reply, charged: list[Charges]) -> None:
         """Write what a worker has done.
 
         Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nemo_evaluator.core.slots import Slots, current_slots
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.plan import VERIFY, make_plan
@@ -22,6 +22,7 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
 
 if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
     from nemo_evaluator.store.journal_record import AnswerRecord, FingerprintParts, StepRecord
 
 # Seconds to wait for the first record, and then for further ones.
@@ -69,7 +70,7 @@ class StepHost:
         self._reply = Reply()
         self._tasks: set[asyncio.Task[None]] = set()
         # What other workers charged to each budget.
-        self._elsewhere: list[JsonDict] = [{} for _ in job.budgets]
+        self._elsewhere: list[Charges] = [{} for _ in job.budgets]
 
     async def open(self, scored: int = 0, reused: int = 0) -> FingerprintParts:
         """Prepare the benchmark.
@@ -95,7 +96,7 @@ class StepHost:
         return self._ctx.prints.parts.copy()
 
     async def exchange(
-        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[Charges] = ()
     ) -> Reply:
         """Accept steps, and return the records produced meanwhile, after waiting briefly for some.
 

@@ -23,6 +23,7 @@ from nemo_evaluator.services import RunningService
 from nemo_evaluator.suite.build import Builder
 
 if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
     from nemo_evaluator.store.journal_record import FingerprintParts
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -100,7 +101,7 @@ class StepWorker:
         return await self._host.open(scored, reused)
 
     async def exchange(
-        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[Charges]
     ) -> Reply:
         """Accept steps, and return the records produced since the last call."""
         assert self._host is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,6 +34,7 @@ from nemo_evaluator.suite.results import Say
 
 if TYPE_CHECKING:
     from nemo_evaluator.store.journal_record import MeasuredBy
+    from nemo_evaluator.suite.summary_document import ChangeEntry, NoiseDocument
 
 Judge: TypeAlias = JudgeMetric | EnsembleJudgeMetric | PairwiseJudgeMetric
 
@@ -54,6 +55,15 @@ class Change:
     verdicts: float
     score: float
 
+    def to_dict(self) -> ChangeEntry:
+        """Return the difference as JSON."""
+        return {
+            "problems": self.problems,
+            "answers": self.answers,
+            "verdicts": self.verdicts,
+            "score": self.score,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
@@ -67,9 +77,17 @@ class NoiseReport:
     # Fingerprints of the unchanged config, to which this measurement applies.
     measured_by: MeasuredBy
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> NoiseDocument:
         """Return the content of ``noise.json``."""
-        return {"version": 1, **asdict(self)}
+        return {
+            "version": 1,
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "levels": self.levels,
+            "again": self.again.to_dict(),
+            "other_level": self.other_level.to_dict(),
+            "measured_by": self.measured_by,
+        }
 
 
 async def measure_noise(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.errors import EXIT_DETACHED, EXIT_INVALID, EXIT_OK
 from nemo_evaluator.core.terminal import cells, one_line, table
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.runs.scores import FailureLine, Score, read_score
@@ -16,6 +15,11 @@ from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.store.bundle_document import BenchmarkEntry, BundleDocument
+    from nemo_evaluator.suite.summary_document import (
+        BenchmarkSummaryEntry,
+        ErrorEntry,
+        SuiteDocument,
+    )
 
 _HEAD = (
     "status",
@@ -101,11 +105,11 @@ def _failure_line(failure: FailureLine) -> str:
     return line
 
 
-def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
+def summary_json(result: SuiteResult, output_dir: Path) -> SuiteDocument:
     """Return the summary as data."""
-    benchmarks = []
+    benchmarks: list[BenchmarkSummaryEntry] = []
     for benchmark in result.benchmarks:
-        error = None
+        error: ErrorEntry | None = None
         if benchmark.error is not None:
             error = {"message": benchmark.error.message, "hint": benchmark.error.hint}
         benchmarks.append(
