@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.columns import Columns
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.solvers.trajectory import single_turn
@@ -24,6 +24,7 @@ from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import content_of, result_row, trajectory_row
 
 if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
     from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
     from nemo_evaluator.store.result_row import ResultRow
 
@@ -86,7 +87,7 @@ def write_views(
     return columns
 
 
-def trajectory_of(answer: AnswerRecord, row: ResultRow) -> list[JsonDict]:
+def trajectory_of(answer: AnswerRecord, row: ResultRow) -> list[TrajectoryDocument]:
     """Return the trajectory of a step as one ATIF document, in a list; empty if the answer did not come from a model.
 
     Args:

@@ -6,6 +6,7 @@ earlier version can lack fields that are required here only of new records.
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 from nemo_evaluator.core.types import JsonDict, Message
 
 
@@ -93,7 +94,7 @@ class ReplyFields(TypedDict, total=False):
 class AnswerFields(QuestionFields, ReplyFields, total=False):
     """What the record of an answer can have besides its sample."""
 
-    trajectory: list[JsonDict]
+    trajectory: list[TrajectoryDocument]
     solver_reward: float
     solve_details: JsonDict
     error: str

@@ -6,6 +6,7 @@ any writer; ``runs.row.Row`` reads those.
 
 from typing import Literal, NotRequired, TypedDict
 
+from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.journal_record import FailureFields, Timing
 
@@ -36,7 +37,7 @@ class ResultRow(TypedDict):
     unparsed: NotRequired[bool]
     label: NotRequired[str]
     cost_usd: NotRequired[float]
-    trajectory: NotRequired[list[JsonDict]]
+    trajectory: NotRequired[list[TrajectoryDocument]]
 
 
 class ReplyTokens(TypedDict):
@@ -79,4 +80,4 @@ class TrajectoryRow(TypedDict):
     failure: NotRequired[FailureFields]
     model: NotRequired[ReplyPart]
     model_error: NotRequired[str]
-    trajectory: NotRequired[list[JsonDict]]
+    trajectory: NotRequired[list[TrajectoryDocument]]

@@ -10,6 +10,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.store.records import extracted_of, last_user_text, total_tokens
 
 if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
     from nemo_evaluator.store.journal_record import (
         AnswerRecord,
         OutcomeRecord,
@@ -95,7 +96,7 @@ def trajectory_row(
     answer: AnswerRecord | None,
     outcome: OutcomeRecord,
     result: ResultRow,
-    trajectory: list[JsonDict],
+    trajectory: list[TrajectoryDocument],
     category: str | None,
 ) -> TrajectoryRow:
     """Build a row of trajectories.jsonl.
