@@ -1,9 +1,9 @@
 """The contract of an interceptor: a stage that sees model requests, replies and the events of streams."""
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from enum import IntEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from nemo_evaluator.core.errors import BoundaryError
 from nemo_evaluator.core.logs import CleanFormatter
@@ -84,7 +84,7 @@ class Interceptor:
         """Inspect a request that got no reply at all."""
         return None
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> Mapping[str, Any]:
         """Return the counts to show at the end of a run."""
         return {name: getattr(self, name) for name in self.counted}
 

@@ -5,15 +5,17 @@ The proxy listens on loopback (or on one named address, for containers) and want
 streams on as they come, and cancels a request when the agent disconnects.
 """
 
+from __future__ import annotations
+
 import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -51,6 +53,9 @@ from nemo_evaluator.core.secrets import Secret, forget, scrub, scrub_bytes
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.endpoint import Endpoint
 from nemo_evaluator.models.types import CallScope, ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import ProxyStats
 
 _JSON: Final = b"application/json"
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -136,14 +141,14 @@ class Proxy(HttpServer):
                 self._leave(task)
         forget(key)
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> ProxyStats:
         """Counts of the proxy, the pipeline and the transport."""
         return {
             "service": self.pipeline.endpoint.name,
             "sessions": len(self._access.opened),
             "in_flight": len(self._working),
             "statuses": dict(self._statuses),
-            "transport": asdict(self.pipeline.transport.stats),
+            "transport": self.pipeline.transport.stats.to_dict(),
             "stages": self.pipeline.stats(),
         }
 
@@ -184,7 +189,7 @@ class Proxy(HttpServer):
             body = refused.body(path)
             await self._send_json(respond, refused.status, body, headers=refused.headers)
 
-    def _get(self, path: str, trusted: bool) -> JsonDict:
+    def _get(self, path: str, trusted: bool) -> Mapping[str, Any]:
         """Answer a GET request."""
         if path == "/stats" and trusted:
             return self.stats()
@@ -332,7 +337,7 @@ class Proxy(HttpServer):
         self,
         respond: Respond,
         status: int,
-        body: JsonDict,
+        body: Mapping[str, Any],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         await self._send(respond, status, orjson.dumps(body), kind=_JSON, headers=headers)

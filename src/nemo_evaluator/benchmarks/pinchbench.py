@@ -1,10 +1,12 @@
 """PinchBench: errands for an agent in a workspace, graded by code of their own, by a judge, or by both."""
 
+from __future__ import annotations
+
 import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.benchmarks._judged import equipped
 from nemo_evaluator.benchmarks._pinchbench_tasks import REF, SOURCE, files_of, load
@@ -16,6 +18,9 @@ from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchma
 from nemo_evaluator.sandbox import Sandbox, workspace
 from nemo_evaluator.sandbox.base import ExecResult
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, judge_reply
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 
 _JUDGE: Final = """\
 You grade what an agent did about a task, by a rubric.
@@ -119,7 +124,7 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
-def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
+def transcript(trajectory: list[TrajectoryDocument], response: str) -> list[JsonDict]:
     """Convert an agent's trajectory to OpenClaw's transcript format, which the tasks' grading code reads.
 
     Args:
@@ -130,7 +135,7 @@ def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
     return events or [_event("assistant", [{"type": "text", "text": response}])]
 
 
-def _events(trajectory: list[JsonDict]) -> Iterator[JsonDict]:
+def _events(trajectory: list[TrajectoryDocument]) -> Iterator[JsonDict]:
     """Yield the messages, tool calls and tool results of a trajectory as transcript events."""
     for step in (step for document in trajectory for step in document.get("steps") or ()):
         if step.get("message"):

@@ -14,7 +14,6 @@ from nemo_evaluator.cli._options import PATH, echo_verdict, option, say
 from nemo_evaluator.config.gate_policy import Direction
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.core.terminal import terminal_width
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, compare_paths
 from nemo_evaluator.decisions.compare.options import DEFAULT_MAX_DROP, CompareOptions, TestName
 from nemo_evaluator.decisions.pairing import PairBy
@@ -27,7 +26,7 @@ _TESTS = ["auto", "mcnemar", "sign", "permutation"]
 
 
 def show(
-    fmt: str, document: Callable[[], JsonDict], pages: Mapping[str, Callable[[], str]]
+    fmt: str, document: Callable[[], Mapping[str, Any]], pages: Mapping[str, Callable[[], str]]
 ) -> None:
     """Print a decision in one format.
 

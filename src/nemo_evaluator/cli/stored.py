@@ -1,10 +1,13 @@
 """``nel eval merge`` and ``nel eval rescore``: new runs from stored answers."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +17,6 @@ from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, write_sna
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless, one_line, terminal_width
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.preflight import find_problems
 from nemo_evaluator.store.lock import folder_lock
 from nemo_evaluator.store.run_registry import (
@@ -30,6 +32,9 @@ from nemo_evaluator.suite.merge import merge_run
 from nemo_evaluator.suite.rescore import rescore as rescore_run
 from nemo_evaluator.suite.results import SuiteOptions
 from nemo_evaluator.suite.summary import headline, summary_json, summary_text
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BundleDocument
 
 
 @click.command()
@@ -74,7 +79,7 @@ def merge(
     ctx.exit(merged.exit_code)
 
 
-def _tell(bundle: JsonDict) -> None:
+def _tell(bundle: BundleDocument) -> None:
     """Print the merged score of one benchmark, its status and the reasons."""
     score_text = "nothing scored"
     score = headline(bundle)

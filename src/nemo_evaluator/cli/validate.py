@@ -1,8 +1,11 @@
 """``nel validate``: run a few problems of a benchmark as a sanity check."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import tempfile
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +15,13 @@ from nemo_evaluator.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.terminal import harmless_json, indented, one_line
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.api import run_evaluation
 from nemo_evaluator.environments.registry import get_environment
 from nemo_evaluator.models import Endpoint
 from nemo_evaluator.solvers.simple import SimpleSolver
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.result_row import ResultRow
 
 _SHOWN = 60
 
@@ -66,7 +71,7 @@ def validate(
     ctx.exit(EXIT_OK if all_scored else EXIT_FAILED)
 
 
-async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> list[JsonDict]:
+async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> list[ResultRow]:
     """Run the first problems of a benchmark, and return their rows."""
     environment = get_environment(benchmark, num_examples=samples)
     client = open_client(endpoint)
@@ -78,19 +83,18 @@ async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> lis
     finally:
         await client.close()
         await environment.close()
-    rows: list[JsonDict] = bundle["_results"]
-    return rows
+    return bundle["_results"]
 
 
-def _show(rows: list[JsonDict], verbose: bool) -> None:
+def _show(rows: list[ResultRow], verbose: bool) -> None:
     """Print each row: verdict, expected and extracted answer, cost."""
     correct = sum(row["reward"] == 1.0 for row in rows)
     scored = sum(row["status"] == "scored" for row in rows)
     click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
     for row in rows:
         problem = f"p{row['problem_idx']}"
-        if row["status"] == "failed":
-            failure = row["failure"]
+        failure = row["failure"]
+        if failure is not None:
             message = one_line(failure["message"])
             click.echo(f"[FAILED] {problem}: {failure['cause']}: {message}")
             continue

@@ -4,11 +4,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.values import dataclass, field
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 
 JsonDict: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
@@ -80,7 +83,7 @@ class SeedResult:
     # Paths and commands that an honest agent does not use; the row notes those that its trajectory contains.
     tripwires: Mapping[str, str] = field(default_factory=dict)
     # The actions of the solver, for verifiers that grade them as well as the result.
-    trajectory: list[JsonDict] = field(default_factory=list)
+    trajectory: "list[TrajectoryDocument]" = field(default_factory=list)
 
     @property
     def plain_messages(self) -> list[Message]:
@@ -173,7 +176,7 @@ class SolveResult:
 
     response: str
     model_response: ModelResponse | None = None
-    trajectory: list[JsonDict] = field(default_factory=list)
+    trajectory: "list[TrajectoryDocument]" = field(default_factory=list)
     reward: float | None = None
     scoring_details: JsonDict = field(default_factory=dict)
     error: str | None = None
@@ -203,7 +206,7 @@ class ReportMapping(Mapping[str, Any]):
 
     __slots__ = ()
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> Mapping[str, Any]:
         """The report as JSON."""
         raise NotImplementedError
 

@@ -1,15 +1,16 @@
 """Pairing: the problems that two runs share, their scores on each side, and the bounds for failed rows."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.usability import planned_rows
 from nemo_evaluator.runs.bundle import Bundle
@@ -24,6 +25,9 @@ from nemo_evaluator.statistics import (
     missing_bounds,
 )
 from nemo_evaluator.statistics.groups import is_binary
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.missing_range import MissingRange
 
 PairBy: TypeAlias = Literal["auto", "content", "index"]
 PairedBy: TypeAlias = Literal["content", "index"]
@@ -298,7 +302,7 @@ def _doubled(keys: NDArray[Any], problem: Ints) -> int:
     return len(np.unique(sorted_keys[1:][same_key & other_index]))
 
 
-def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> JsonDict:
+def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) -> MissingRange:
     """The range of each mean and of their difference, whatever the failed rows would have scored.
 
     Empty when no row failed, or when rewards beyond [0, 1] set no bounds.
@@ -329,7 +333,7 @@ def missing_range(runs: tuple[Bundle, Bundle], rows: tuple[RowTable, RowTable]) 
     }
 
 
-def hidden_loss(missing: JsonDict, max_drop: float, better: float) -> list[str]:
+def hidden_loss(missing: MissingRange, max_drop: float, better: float) -> list[str]:
     """The warning that failed rows could hide more than the acceptable drop.
 
     Args:
@@ -339,7 +343,8 @@ def hidden_loss(missing: JsonDict, max_drop: float, better: float) -> list[str]:
     """
     if not missing:
         return []
-    worst = missing["difference"]["lower" if better > 0 else "upper"]
+    difference = missing["difference"]
+    worst = difference["lower"] if better > 0 else difference["upper"]
     if better * worst >= -max_drop:
         return []
     baseline_failed = missing["baseline"]["missing"]

@@ -1,10 +1,13 @@
 """The stop rule of a run in one sentence: its aims, its outcome, and the share of problems that it saved."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 
 
-def rule_words(stopped: JsonDict | None) -> str:
+def rule_words(stopped: Mapping[str, Any] | None) -> str:
     """Describe the stop rule of a run.
 
     Args:

@@ -15,6 +15,7 @@ from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
 
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.outside import AgentSession
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
     from nemo_evaluator.sandbox.base import OutsideEndpoint
 
 
@@ -128,7 +129,7 @@ def _common_start(messages: Sequence[JsonDict], others: Sequence[JsonDict]) -> i
     return min(len(messages), len(others))
 
 
-def _trajectory(session: AgentSession, agent: str) -> list[JsonDict]:
+def _trajectory(session: AgentSession, agent: str) -> list[TrajectoryDocument]:
     """Return every call of a session in order, as one trajectory."""
     builder = TrajectoryBuilder(agent=agent, model=session.access.model)
     conversation = _Conversation(builder)
@@ -143,7 +144,7 @@ _CHARS_AROUND: Final = 60
 _EXEMPT: Final = "oracle"
 
 
-def tripped(wires: Mapping[str, str], trajectory: list[JsonDict]) -> dict[str, str]:
+def tripped(wires: Mapping[str, str], trajectory: list[TrajectoryDocument]) -> dict[str, str]:
     """Find forbidden actions in what an agent did.
 
     Args:
@@ -174,10 +175,11 @@ def noted(details: JsonDict, more_details: JsonDict) -> JsonDict:
     return merged
 
 
-def _agent_texts(trajectory: list[JsonDict]) -> Iterator[str]:
+def _agent_texts(trajectory: list[TrajectoryDocument]) -> Iterator[str]:
     """Yield the messages and tool calls of the agent itself, but not its input."""
     for document in trajectory:
-        if (document.get("agent") or {}).get("name") == _EXEMPT:
+        agent = document.get("agent")
+        if agent and agent.get("name") == _EXEMPT:
             continue
         for step in document.get("steps") or ():
             if step.get("source") != "agent":

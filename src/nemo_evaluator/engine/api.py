@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.types import JsonDict
@@ -26,6 +27,8 @@ from nemo_evaluator.solvers.base import bind_solver
 if TYPE_CHECKING:
     from nemo_evaluator.adapters.model_client import ModelClient
     from nemo_evaluator.sandbox.manager import SandboxManager
+    from nemo_evaluator.store.bundle_document import EvaluatedBundle
+    from nemo_evaluator.store.result_row import ResultRow
 
 
 async def run_evaluation(
@@ -49,7 +52,7 @@ async def run_evaluation(
     shuffle_seed: int | None = None,
     min_coverage: float = 0.95,
     allow_fallback: bool = False,
-) -> JsonDict:
+) -> EvaluatedBundle:
     """Evaluate a solver on an environment and return the bundle.
 
     The environment is closed at the end, and the solver if it can be closed.
@@ -147,7 +150,7 @@ def _verifier(
     return Verifier(env, None, clients, allow_fallback=allow_fallback)
 
 
-async def _finished_bundle(evaluation: Evaluation) -> JsonDict:
+async def _finished_bundle(evaluation: Evaluation) -> EvaluatedBundle:
     """Run an evaluation, close its environment and solver, and return the bundle with its private keys.
 
     Raises:
@@ -161,8 +164,9 @@ async def _finished_bundle(evaluation: Evaluation) -> JsonDict:
         finished = await evaluate(evaluation)
     if finished.halt.kind is HaltKind.ERROR and finished.halt.error is not None:
         raise finished.halt.error
-    rows = [row.data for row in read_rows(finished.task.results)]
-    return finished.bundle | {"_results": rows, "_artifacts": str(finished.task.root)}
+    # This version wrote the file.
+    rows = [cast("ResultRow", row.data) for row in read_rows(finished.task.results)]
+    return {**finished.bundle, "_results": rows, "_artifacts": str(finished.task.root)}
 
 
 def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
@@ -172,7 +176,7 @@ def _task_dir(step_log_dir: str | Path | None, name: str) -> Path:
     return Path(tempfile.mkdtemp(prefix="nel-")) / safe_name(name)
 
 
-def _service(client: Client | None, recorded_config: JsonDict) -> JsonDict:
+def _service(client: Client | None, recorded_config: JsonDict) -> Mapping[str, Any]:
     """Return what the answers depend on: the client's endpoint, or the corresponding part of the config."""
     if client is not None:
         return client.describe()
@@ -193,6 +197,6 @@ def _client_of(holder: object) -> Client | None:
     return holder
 
 
-def write_all(bundle: JsonDict, output_dir: str | Path) -> Path:
+def write_all(bundle: EvaluatedBundle, output_dir: str | Path) -> Path:
     """Copy the files of a finished evaluation (journal, rows, bundle) to a folder."""
     return Path(shutil.copytree(bundle["_artifacts"], output_dir, dirs_exist_ok=True))

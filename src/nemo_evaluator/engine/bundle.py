@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,6 +34,16 @@ from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import MARK, record_sums
 from nemo_evaluator.store.view_rows import TRUNCATED
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import (
+        BenchmarkEntry,
+        BundleDocument,
+        StoppedEntry,
+        ValidityEntry,
+        ValueEntry,
+    )
+    from nemo_evaluator.store.journal_record import JudgeCheck
+
 
 @dataclass(slots=True)
 class BundleFacts:
@@ -56,15 +68,15 @@ class BundleFacts:
     min_coverage: float
     elapsed: float
     finished: datetime
-    stopped: JsonDict | None = None
-    extra_scores: JsonDict = field(default_factory=dict)
+    stopped: StoppedEntry | None = None
+    extra_scores: Mapping[str, ValueEntry] = field(default_factory=dict)
     missing_shards: list[str] = field(default_factory=list)
-    canaries: JsonDict = field(default_factory=dict)
+    canaries: dict[str, JudgeCheck] = field(default_factory=dict)
 
 
-def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
+def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> BundleDocument:
     """Build the document of a bundle: scores with intervals, coverage, runtime and failures of one benchmark."""
-    bundle: JsonDict = {
+    bundle: BundleDocument = {
         "run_id": run_id,
         "config_hash": config_hash(facts.config),
         "sdk_version": __version__,
@@ -79,7 +91,7 @@ def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> JsonDict:
     return bundle
 
 
-def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonDict:
+def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> BundleDocument:
     """Write the bundle and its companion files.
 
     Returns:
@@ -91,7 +103,7 @@ def write_bundle(task: TaskPaths, columns: Columns, facts: BundleFacts) -> JsonD
     return bundle
 
 
-def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
+def kept_calibration(task: TaskPaths, bundle: BundleDocument) -> BundleDocument:
     """Return the bundle with the calibration of the previous one, which is still valid or is marked as stale."""
     earlier_bundles = task.bundles()
     if not earlier_bundles:
@@ -100,10 +112,10 @@ def kept_calibration(task: TaskPaths, bundle: JsonDict) -> JsonDict:
     calibration = as_dict(earlier_benchmark.get(PLACE))
     if not calibration:
         return bundle
-    return calibrated(Bundle(task.root, bundle), calibration).document
+    return cast("BundleDocument", calibrated(Bundle(task.root, bundle), calibration).document)
 
 
-def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) -> None:
+def store_bundle(task: TaskPaths, bundle: BundleDocument, digests: dict[Path, str]) -> None:
     """Write the files of a bundle.
 
     The bundle itself is written last, when all files that it names exist.
@@ -129,13 +141,13 @@ def store_bundle(task: TaskPaths, bundle: JsonDict, digests: dict[Path, str]) ->
     record_sums(task.root, files, known=digests)
 
 
-def _benchmark(columns: Columns, facts: BundleFacts) -> JsonDict:
+def _benchmark(columns: Columns, facts: BundleFacts) -> BenchmarkEntry:
     """Build the part of a bundle with the scores."""
     finish_reasons = columns.finish.counts()
     truncated = sum(finish_reasons[reason] for reason in TRUNCATED)
     unparsed = columns.unparsed.count(1)
     tampering = _tampering_of(columns)
-    benchmark: JsonDict = {
+    benchmark: BenchmarkEntry = {
         "name": facts.name,
         "samples": columns.samples,
         "repeats": facts.repeats,
@@ -194,7 +206,7 @@ def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) ->
     return notes
 
 
-def _validity(columns: Columns, facts: BundleFacts) -> JsonDict:
+def _validity(columns: Columns, facts: BundleFacts) -> ValidityEntry:
     """Return VALID, or INVALID with the reasons."""
     reasons = []
     coverage = _coverage(columns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +21,25 @@ from nemo_evaluator.statistics import (
     summary_scores,
 )
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import (
+        BoundsEntry,
+        FailureAnalysis,
+        FailureCategory,
+        GroupEntry,
+        Percentiles,
+        RuntimeEntry,
+        StoppedEntry,
+        ValueEntry,
+    )
+
 
 def all_scores(
     columns: Columns,
-    extra_scores: JsonDict,
+    extra_scores: Mapping[str, ValueEntry],
     *,
     repeats: int,
-    stopped: JsonDict | None,
+    stopped: StoppedEntry | None,
     elapsed: float,
 ) -> JsonDict:
     """Return the ``scores`` of a bundle.
@@ -59,22 +73,21 @@ def all_scores(
     return scores
 
 
-def scores_by_category(columns: Columns, stopped: JsonDict | None) -> JsonDict:
+def scores_by_category(columns: Columns, stopped: StoppedEntry | None) -> dict[str, GroupEntry]:
     """Return the score of each category; empty if the problems have none."""
     if not columns.has_category:
         return {}
     problem, reward = columns.scores()
-    scores = category_scores(
+    return category_scores(
         _codes(columns.category),
         list(columns.category.names),
         problem,
         reward=reward,
         spending=spending_of(stopped),
     )
-    return dict(scores)
 
 
-def headline_bounds(columns: Columns) -> JsonDict | None:
+def headline_bounds(columns: Columns) -> BoundsEntry | None:
     """Return the headline if every row without a score counted as 0, or as 1; None for rewards outside [0, 1]."""
     _, reward = columns.scores()
     if len(reward) and (reward.min() < 0 or reward.max() > 1):
@@ -99,26 +112,26 @@ def rounded(value: float) -> float:
     return round(value, 4)
 
 
-def _clipped(entry: JsonDict, published: JsonDict) -> JsonDict:
+def _clipped(entry: JsonDict, published: ValueEntry) -> JsonDict:
     """Merge a published score, which is clipped to [0, 1], into an entry whose bounds are clipped as well."""
     clipped = dict(entry)
     for key in ("ci_lower", "ci_upper"):
         if entry.get(key) is not None:
             clipped[key] = min(1.0, max(0.0, entry[key]))
-    return clipped | published
+    return {**clipped, **published}
 
 
 def _codes(labels: Labels) -> Ints:
     return np.asarray(labels.codes)
 
 
-def _runtime(columns: Columns, elapsed: float) -> JsonDict:
+def _runtime(columns: Columns, elapsed: float) -> RuntimeEntry:
     """Return tokens, times and retries of the run."""
     steps = columns.scored + columns.failed
     totals = columns.totals
     total_tokens = totals["total_tokens"]
     finish_reasons = {name: count for name, count in columns.finish.counts().items() if name}
-    runtime: JsonDict = {
+    runtime: RuntimeEntry = {
         "total_steps": steps,
         "total_tokens": total_tokens,
         "total_prompt_tokens": totals["prompt_tokens"],
@@ -138,17 +151,17 @@ def _runtime(columns: Columns, elapsed: float) -> JsonDict:
     return runtime
 
 
-def _percentiles(column: array[float]) -> JsonDict:
+def _percentiles(column: array[float]) -> Percentiles:
     values = np.asarray(column)[~np.isnan(column)]
     p50, p90, p99 = np.percentile(values, [50, 90, 99]) if len(values) else (0.0, 0.0, 0.0)
     return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
 
 
-def _failures(columns: Columns) -> JsonDict:
+def _failures(columns: Columns) -> FailureAnalysis:
     """Return the failures by category, the most frequent first, with examples."""
     steps = columns.scored + columns.failed
     total = sum(columns.failures.values())
-    categories = {}
+    categories: dict[str, FailureCategory] = {}
     for name, count in columns.failures.most_common():
         categories[name] = {
             "count": count,

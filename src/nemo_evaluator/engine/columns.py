@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from nemo_evaluator.runs.row_parser import content_key
 from nemo_evaluator.runs.row_table import Floats, Ints, RowTable, WrittenRows
 from nemo_evaluator.store.view_rows import is_refusal
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import Exemplar
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord, QuestionFields
+    from nemo_evaluator.store.result_row import ResultRow
+
 _EXEMPLARS: Final = 3
 _EXEMPLAR_CHARS: Final = 500
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _BYTE_CODES: Final = 256
-_TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 # Columns of the row table that the check of a run does not read.
 _UNCHECKED: Final = (
     "prompt",
@@ -92,12 +97,14 @@ class Columns:
     samples: int = 0
     # Causes of failed rows, and flaws of scored ones.
     failures: Counter[str] = field(default_factory=Counter)
-    exemplars: dict[str, list[JsonDict]] = field(default_factory=dict)
+    exemplars: dict[str, list[Exemplar]] = field(default_factory=dict)
     # Checksums of the views, by path.
     digests: dict[Path, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=Answers)
 
-    def add(self, answer: JsonDict | None, outcome: JsonDict, row: JsonDict) -> str | None:
+    def add(
+        self, answer: AnswerRecord | None, outcome: OutcomeRecord, row: ResultRow
+    ) -> str | None:
         """Add one step.
 
         Args:
@@ -111,14 +118,15 @@ class Columns:
         failed = outcome["status"] == "failed"
         cause = ""
         if failed:
-            failure = outcome.get("failure") or {}
-            cause = str(failure.get("cause") or "unknown")
+            failure = outcome.get("failure")
+            cause = str(failure.get("cause") or "unknown") if failure else "unknown"
         text = row["model_response"]
+        reward = row["reward"]
         refused = is_refusal(text, row["finish_reason"])
         unparsed = not failed and bool(row.get("unparsed"))
         self.problem.append(row["problem_idx"])
         self.repeat.append(row["repeat"])
-        self.reward.append(math.nan if failed else row["reward"])
+        self.reward.append(math.nan if failed or reward is None else reward)
         self.content.append(content_key(row["problem_hash"]))
         self.cause.add(cause)
         self.finish.add(row["finish_reason"] or "")
@@ -139,33 +147,34 @@ class Columns:
             self._add_scored(answer, outcome, row["scorer_rewards"])
         return category or None
 
-    def _add_answer(self, answer: JsonDict | None, tokens: int) -> None:
+    def _add_answer(self, answer: AnswerRecord | None, tokens: int) -> None:
         """Add latency, tokens, attempts and cost of an answer, if there is one."""
         if answer is None:
             self.latency.append(math.nan)
             self.queue.append(math.nan)
             return
-        get = answer.get
         totals = self.totals
         self.answered += 1
-        self.latency.append(get("latency_ms") or 0.0)
-        self.queue.append(get("queue_ms") or 0.0)
-        for key in _TOKENS:
-            count = get(key)
-            if count:
-                totals[key] += count
+        self.latency.append(answer.get("latency_ms") or 0.0)
+        self.queue.append(answer.get("queue_ms") or 0.0)
+        totals["prompt_tokens"] += answer.get("prompt_tokens") or 0
+        totals["completion_tokens"] += answer.get("completion_tokens") or 0
+        totals["reasoning_tokens"] += answer.get("reasoning_tokens") or 0
+        totals["cached_tokens"] += answer.get("cached_tokens") or 0
         totals["total_tokens"] += tokens
-        totals["attempts"] += get("attempts") or 1
-        self.cost_usd += get("cost_usd") or 0.0
+        totals["attempts"] += answer.get("attempts") or 1
+        self.cost_usd += answer.get("cost_usd") or 0.0
 
-    def _add_failure(self, category: str, answer: JsonDict | None, outcome: JsonDict) -> None:
+    def _add_failure(
+        self, category: str, answer: AnswerRecord | None, outcome: OutcomeRecord
+    ) -> None:
         """Count a failure, and keep it as an example if there are few of its category."""
         self.failures[category] += 1
         exemplars = self.exemplars.setdefault(category, [])
         if len(exemplars) >= _EXEMPLARS:
             return
-        failure = outcome.get("failure") or {}
-        text = failure.get("message") or ""
+        failure = outcome.get("failure")
+        text = failure.get("message") or "" if failure else ""
         if not text and answer is not None:
             text = answer.get("error") or answer.get("response") or ""
         exemplars.append(
@@ -176,7 +185,9 @@ class Columns:
             }
         )
 
-    def _add_scored(self, answer: JsonDict | None, outcome: JsonDict, more: JsonDict) -> None:
+    def _add_scored(
+        self, answer: AnswerRecord | None, outcome: OutcomeRecord, more: Mapping[str, float | None]
+    ) -> None:
         """Add a scored row's fallback, tripwires, category and rewards of further scorers."""
         self.scored += 1
         details = outcome["scoring_details"]
@@ -186,7 +197,8 @@ class Columns:
         if tripwires:
             self.tripped += 1
             self.tripwires.update(map(str, tripwires))
-        metadata = (answer or outcome).get("metadata") or {}
+        question: QuestionFields = answer or outcome
+        metadata = question.get("metadata") or {}
         category = metadata.get("category") or details.get("category")
         if category and not self.has_category:
             self.has_category = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, open_steps
@@ -24,6 +24,7 @@ from nemo_evaluator.store.lock import folder_lock
 
 if TYPE_CHECKING:
     from nemo_evaluator.runs.row_table import WrittenRows
+    from nemo_evaluator.store.bundle_document import BundleDocument
 
 # Number of steps announced to the environment at a time.
 _ANNOUNCED: Final = 64
@@ -42,7 +43,7 @@ class Finished:
         written: Its rows, for callers that need them immediately.
     """
 
-    bundle: JsonDict
+    bundle: BundleDocument
     halt: Halt
     reuse: ReusePlan
     task: TaskPaths
@@ -135,7 +136,7 @@ async def _run(session: Session, pool: WorkerPool | None) -> Finished:
     return _summarise(session, reuse)
 
 
-def _unchanged_bundle(session: Session, reuse: ReusePlan) -> JsonDict | None:
+def _unchanged_bundle(session: Session, reuse: ReusePlan) -> BundleDocument | None:
     """Return the bundle of an earlier session if this one would only repeat it; otherwise None."""
     job = session.job
     has_stop_rule = job.stop_rule or job.stopped_before or session.history.looked_at

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.models.budget import Budget
     from nemo_evaluator.sandbox.manager import SandboxManager
     from nemo_evaluator.statistics.stop_rule import StopRule
+    from nemo_evaluator.store.bundle_document import StoppedEntry, ValueEntry
 
 _log = logging.getLogger(__name__)
 # Seconds that requests in flight get to finish after a stop rule or a budget ended the run: they are paid for.
@@ -45,7 +46,7 @@ class Evaluation:
     task_dir: Path
     name: str = ""
     verifier: Verifier | None = None
-    service: JsonDict = field(default_factory=dict)
+    service: Mapping[str, Any] = field(default_factory=dict)
     solver_settings: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     repeats: int = 1
@@ -71,7 +72,7 @@ class Evaluation:
     fresh: bool = False
     stop_rule: StopRule | None = None
     # The stop facts in the bundle of the run whose answers are reused: the plan ends where its stop rule ended it.
-    stopped_before: JsonDict | None = None
+    stopped_before: StoppedEntry | None = None
     budgets: tuple[Budget, ...] = ()
     step_limits: StepLimits | None = None
     traffic: Callable[[JsonDict], None] | None = None
@@ -82,7 +83,7 @@ class Evaluation:
     # Receives messages about archived, reused and damaged files.
     say: Callable[[str], None] = _log.warning
     # Extra scores over all verdicts of a run (F1, agreement of judges, ...), computed once at the end.
-    aggregate: Callable[[Path], JsonDict] | None = None
+    aggregate: Callable[[Path], dict[str, ValueEntry]] | None = None
 
 
 def fingerprints_of(job: Evaluation) -> RunFingerprints:

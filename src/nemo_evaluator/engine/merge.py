@@ -1,9 +1,11 @@
 """Merges shards into what a single run would have written. The shards themselves are not changed."""
 
+from __future__ import annotations
+
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.bundle import BundleFacts, build_bundle, kept_calibration, store_bundle
@@ -24,13 +26,16 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths, archive_previous
 from nemo_evaluator.store.lock import folder_lock
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BundleDocument, ValueEntry
+
 # Prefixes of scores that can be computed from the rows alone.
 _FROM_ROWS: Final = ("pass@", "pass^", "mean_reward", "scorer:", *NOT_SCORES)
 # Computes aggregate scores from the task folder of a shard and the merged results.
-Aggregate = Callable[[Path, Path], JsonDict]
+Aggregate: TypeAlias = "Callable[[Path, Path], dict[str, ValueEntry]]"
 
 
-def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDict]:
+def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[BundleDocument]:
     """Merge every benchmark found under ``root/shard_*/``.
 
     Merging again produces the same files. Missing shards are named in the bundle's validity.
@@ -48,7 +53,7 @@ def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDic
     tasks = find_shards(root)
     for shards in tasks.values():
         check_same(shards)
-    bundles: list[JsonDict] = []
+    bundles: list[BundleDocument] = []
     for name, shards in tasks.items():
         bundles.append(_merge_task(TaskPaths(root / name), shards, aggregate))
     return bundles
@@ -56,7 +61,7 @@ def merge_shards(root: Path, aggregate: Aggregate | None = None) -> list[JsonDic
 
 def _merge_task(
     task: TaskPaths, shards: Sequence[ShardResult], aggregate: Aggregate | None
-) -> JsonDict:
+) -> BundleDocument:
     """Merge the shards of one benchmark in a staging folder, then move the files into place."""
     config = shards[0].config
     plan = make_plan(
@@ -100,7 +105,7 @@ def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
     return BundleFacts(
         name=shards[0].name,
         repeats=plan.repeats,
-        config=config | plan.describe() | {"n_shards": len(shards)},
+        config={**config, **plan.describe(), "n_shards": len(shards)},
         min_coverage=config.get("min_coverage", 0.95),
         elapsed=max(shard.runtime.elapsed_seconds or 0.0 for shard in shards),
         # The end of the last shard, so that merging again produces the same file.
@@ -148,7 +153,7 @@ def _staging_folder(task: TaskPaths) -> Path:
     return staging
 
 
-def _lost_scores(shards: Sequence[ShardResult], found: JsonDict) -> list[str]:
+def _lost_scores(shards: Sequence[ShardResult], found: Container[str]) -> list[str]:
     """Return the scores of shards that cannot be computed from the rows and were not aggregated over all rows."""
     names: set[str] = set()
     for shard in shards:

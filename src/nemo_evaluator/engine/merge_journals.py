@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.runs.row_file import read_rows
 from nemo_evaluator.store.index import StepIndex
@@ -106,7 +106,7 @@ class ShardJournal:
         newly_answered = (self.reached == _ANSWERED) & (self.answers >= self._session_at)
         self.reached[~(has_row | newly_answered)] = _NOTHING
 
-    def _number(self, record: JsonDict) -> int | None:
+    def _number(self, record: Mapping[str, Any]) -> int | None:
         """Return the number of a record's step; None if it is not in the plan."""
         problem = record["problem_idx"]
         repeat = record["repeat"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.store.index import StepIndex
 from nemo_evaluator.store.journal import Journal
@@ -17,6 +17,7 @@ from nemo_evaluator.store.records import total_tokens
 
 if TYPE_CHECKING:
     from nemo_evaluator.statistics.stop_rule import StopRule
+    from nemo_evaluator.store.bundle_document import UnusedAnswers
 
 _ROUNDS: Final = 2
 
@@ -93,7 +94,7 @@ class OrderedStop:
         return None
 
 
-def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> JsonDict:
+def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) -> UnusedAnswers:
     """Count the answers beyond the first ``used`` problems, which were in progress when the rule stopped the run."""
     answers = 0
     tokens = 0
@@ -102,7 +103,7 @@ def unused_answers(plan: Plan, used: int, index: StepIndex, journal: Journal) ->
         offset = index.answer(step)
         if offset is None:
             continue
-        record = journal.read_at(offset)
+        record = journal.answer_at(offset)
         answers += 1
         tokens += total_tokens(record)
         cost_usd = round(cost_usd + (record.get("cost_usd") or 0.0), 6)

@@ -1,17 +1,22 @@
 """The plan of a run: dataset size, shuffle seed, limit, shard and repeats determine a sequence of steps."""
 
+from __future__ import annotations
+
 import random
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.core.values import dataclass, field, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.store.fingerprints import problem_hash
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import PlanEntry, ShuffleEntry
 
 # Decisions about a step that an earlier run has started.
 ASK: Final = 0
@@ -76,18 +81,17 @@ class Plan:
             for repeat in range(self.repeats):
                 yield Step(problem, repeat)
 
-    def describe(self) -> JsonDict:
+    def describe(self) -> PlanEntry:
         """Return the facts that the bundle's config records."""
-        facts: JsonDict = {
-            "shuffle_seed": self.shuffle_seed,
-            "shuffle": {
-                "seed": self.shuffle_seed,
-                "applied": self.shuffled,
-                "ds_full_size": self.dataset_size,
-                "ds_effective_size": self.selected,
-                **({"selection": self.selection} if self.selection else {}),
-            },
+        shuffle: ShuffleEntry = {
+            "seed": self.shuffle_seed,
+            "applied": self.shuffled,
+            "ds_full_size": self.dataset_size,
+            "ds_effective_size": self.selected,
         }
+        if self.selection:
+            shuffle["selection"] = self.selection
+        facts: PlanEntry = {"shuffle_seed": self.shuffle_seed, "shuffle": shuffle}
         if self.only is not None:
             facts["only"] = list(self.only)
         if self.shard is not None:

@@ -4,13 +4,15 @@ A worker holds a few steps at a time. If it is lost, its steps return to the que
 already in the journal, and are only verified again.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -18,16 +20,25 @@ from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import DRAIN, StepContext
 from nemo_evaluator.store.records import ANSWER, OUTCOME, total_tokens
 
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
+    from nemo_evaluator.store.journal_record import (
+        AnswerRecord,
+        OutcomeRecord,
+        QuestionFields,
+        StepRecord,
+    )
+
 # Seconds between checks whether the run was stopped, while waiting.
 LOOK: Final = 0.25
-_SPENT: Final = ("usd", "tokens", "requests")
+_SPENT: Final[tuple[Literal["usd", "tokens", "requests"], ...]] = ("usd", "tokens", "requests")
 
 
 class Lease(NamedTuple):
     """A step for a worker; ``answer`` is the record of its answer, if it has one."""
 
     step: Step
-    answer: JsonDict | None = None
+    answer: AnswerRecord | None = None
 
 
 class Halted(NamedTuple):
@@ -58,16 +69,20 @@ class Reply:
         halted: The stop that the worker requested, if any.
     """
 
-    records: list[JsonDict] = field(default_factory=list)
+    records: list[StepRecord] = field(default_factory=list)
     traffic: list[JsonDict] = field(default_factory=list)
     ended: list[Step] = field(default_factory=list)
-    spent: list[JsonDict] = field(default_factory=list)
+    spent: list[Charges] = field(default_factory=list)
     halted: Halted | None = None
 
 
-def spent_beyond(now: JsonDict, before: JsonDict) -> JsonDict:
+def spent_beyond(now: Charges, before: Charges) -> Charges:
     """Return what a budget was charged between two readings."""
-    return {key: now[key] - before.get(key, 0) for key in _SPENT}
+    return {
+        "usd": now["usd"] - before.get("usd", 0),
+        "tokens": now["tokens"] - before.get("tokens", 0),
+        "requests": now["requests"] - before.get("requests", 0),
+    }
 
 
 class StepQueue:
@@ -133,7 +148,7 @@ class StepQueue:
             if step is None:
                 break
             offset = self._ctx.index.answer(step)
-            answer = self._ctx.journal.read_at(offset) if offset is not None else None
+            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
             leases.append(Lease(step, answer))
         return leases
 
@@ -143,7 +158,8 @@ class StepQueue:
         for budget, spent_before in zip(self._budgets, self._spent_before, strict=True):
             charges = spent_beyond(budget.spent(), spent_before)
             limits = {"usd": budget.usd, "tokens": budget.tokens, "requests": budget.requests}
-            for key, limit in limits.items():
+            for key in _SPENT:
+                limit = limits[key]
                 if limit is None:
                     continue
                 cost = self._cost_of_step(key, charges[key])
@@ -160,11 +176,11 @@ class StepQueue:
             return max(minimum, used / self.ended)
         return minimum or math.inf
 
-    def elsewhere(self, charged: Sequence[JsonDict]) -> list[JsonDict]:
+    def elsewhere(self, charged: Sequence[Charges]) -> list[Charges]:
         """Return what each budget was charged, without the share ``charged`` of the worker itself."""
-        others_charges: list[JsonDict] = []
+        others_charges: list[Charges] = []
         for index, budget in enumerate(self._budgets):
-            own_charges = charged[index] if index < len(charged) else {}
+            own_charges: Charges = charged[index] if index < len(charged) else {}
             others_charges.append(spent_beyond(budget.spent(), own_charges))
         return others_charges
 
@@ -172,7 +188,7 @@ class StepQueue:
         """Return the number of scored steps, and how many steps were reused from earlier sessions."""
         return self._ctx.tally.scored, self._ctx.tally.reused
 
-    def take(self, held: set[Step], reply: Reply, charged: list[JsonDict]) -> None:
+    def take(self, held: set[Step], reply: Reply, charged: list[Charges]) -> None:
         """Write what a worker has done.
 
         Args:
@@ -210,7 +226,7 @@ class StepQueue:
         for step in sorted(held):
             offset = self._ctx.index.answer(step)
             # The state of the agent's sandbox is lost with the worker.
-            if offset is not None and self._ctx.journal.read_at(offset).get("sandbox_used"):
+            if offset is not None and self._ctx.journal.answer_at(offset).get("sandbox_used"):
                 self._ctx.index.forget(step)
             self._returned.append(step)
         self._let_go(held, list(held))
@@ -228,7 +244,7 @@ class StepQueue:
         self._ctx.tally.in_flight = self._out
         self._changed.set()
 
-    def _take(self, record: JsonDict) -> None:
+    def _take(self, record: StepRecord) -> None:
         """Write one record, and update the index and the counts."""
         context = self._ctx
         tally = self._ctx.tally
@@ -248,12 +264,13 @@ class StepQueue:
         else:
             context.journal.append(record)
 
-    def _tell_rule(self, step: Step, record: JsonDict) -> None:
+    def _tell_rule(self, step: Step, record: OutcomeRecord) -> None:
         """Report an outcome to the stop rule, if there is one."""
         if self._ctx.stop is not None:
             offset = self._ctx.index.answer(step)
-            problem_record = self._ctx.journal.read_at(offset) if offset is not None else record
-            self._ctx.ended(step, problem_record.get("problem_hash", ""), record.get("reward"))
+            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
+            question: QuestionFields = answer or record
+            self._ctx.ended(step, question.get("problem_hash", ""), record.get("reward"))
 
 
 class WorkerPool(Protocol):

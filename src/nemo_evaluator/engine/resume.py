@@ -1,9 +1,11 @@
 """Reuse of an earlier run's journal: decides for each step whether to reuse, verify or rerun it, and why."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Redo
@@ -15,6 +17,9 @@ from nemo_evaluator.store.fingerprints import VERDICT_DIGITS, RunFingerprints, p
 from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import read_record, scan_records
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
 
 _BREATHE: Final = 500
 
@@ -65,8 +70,8 @@ class Reuse:
             return ASK, "the problem could not be read"
         problem = problem_hash(seed)
         fingerprint = self.context.prints.answer(problem, step)
-        answer = self._read(self.context.index.answer(step))
-        outcome = self._read(self.context.index.outcome(step))
+        answer = self._answer(step)
+        outcome = self._outcome(step)
         if answer is not None and answer["fp"] != fingerprint:
             return ASK, self._why_changed(answer)
         verifiable = self._is_verifiable(step, answer)
@@ -90,7 +95,7 @@ class Reuse:
         self.context.tally.reused += 1
         return REUSE, "unchanged"
 
-    def _is_verifiable(self, step: Step, answer: JsonDict | None) -> bool:
+    def _is_verifiable(self, step: Step, answer: AnswerRecord | None) -> bool:
         """True if a stored answer can be verified: it needs no sandbox, or its workspace was saved."""
         if answer is None:
             return False
@@ -99,7 +104,7 @@ class Reuse:
         task = TaskPaths(self.context.journal.path.parent)
         return task.workspace(step, answer.get("crc", "")).is_file()
 
-    def _why_changed(self, record: JsonDict) -> str:
+    def _why_changed(self, record: AnswerRecord | OutcomeRecord) -> str:
         """Return which setting has changed since a record was written."""
         old_parts = self.history.fingerprints
         new_parts = self.context.prints.parts
@@ -113,10 +118,17 @@ class Reuse:
             return "problem changed"
         return "settings changed"
 
-    def _read(self, offset: int | None) -> JsonDict | None:
+    def _answer(self, step: Step) -> AnswerRecord | None:
+        offset = self.context.index.answer(step)
         if offset is None:
             return None
-        return self.context.journal.read_at(offset)
+        return self.context.journal.answer_at(offset)
+
+    def _outcome(self, step: Step) -> OutcomeRecord | None:
+        offset = self.context.index.outcome(step)
+        if offset is None:
+            return None
+        return self.context.journal.outcome_at(offset)
 
 
 def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) -> int:

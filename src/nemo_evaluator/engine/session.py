@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import Cause
@@ -21,6 +21,10 @@ from nemo_evaluator.store.index import History, StepIndex
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import PREVIOUS, TaskPaths, previous_journals
 from nemo_evaluator.store.records import RUN
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import RuleEntry, StoppedEntry
+    from nemo_evaluator.store.journal_record import JudgeCheck, SessionRecord
 
 # Number of damaged records that are reported individually.
 _DAMAGE_NAMED: Final = 20
@@ -62,7 +66,7 @@ class Session:
         self.context = StepContext(job, plan, journal, halt=self.halt, tally=self.tally)
         self.history = History()
         self.moved_ends: list[int] = []
-        self.canaries: JsonDict = {}
+        self.canaries: dict[str, JudgeCheck] = {}
         self.started = time.monotonic()
         # The number of problems after which the run ends at the latest.
         self._planned_end = len(plan.problems)
@@ -129,7 +133,7 @@ class Session:
             self.job.say(f"{self.name}: found {answers} from earlier runs in {folder}/")
         return await Reuse(self.context, self.history).decide(self.plan)
 
-    async def check_judges(self) -> JsonDict:
+    async def check_judges(self) -> dict[str, JudgeCheck]:
         """Check the judges before any step runs."""
         verifier = self.context.verifier
         if not verifier.judged:
@@ -150,9 +154,9 @@ class Session:
         finally:
             call_scope.reset(token)
 
-    def opening_record(self) -> JsonDict:
+    def opening_record(self) -> SessionRecord:
         """Return the record that marks the start of a session in the journal."""
-        record: JsonDict = {
+        record: SessionRecord = {
             "kind": RUN,
             "at": round(time.time(), 3),
             "fingerprints": self.context.prints.parts,
@@ -189,9 +193,9 @@ class Session:
             config["resumed"] = {"reused": reused, "reasons": dict(reuse.reasons)}
         return config
 
-    def stop_facts(self) -> JsonDict | None:
+    def stop_facts(self) -> StoppedEntry | None:
         """Return why and how the run ended early, and the result of its stop rule; None if neither applies."""
-        facts: JsonDict = {}
+        facts: StoppedEntry = {}
         if self.halt.kind:
             facts = {"kind": self.halt.kind, "reason": self.halt.reason}
         if isinstance(self.halt.error, BoundaryError):
@@ -205,16 +209,21 @@ class Session:
             facts["rule"] = rule
         return facts or None
 
-    def _rule_facts(self) -> JsonDict:
+    def _rule_facts(self) -> RuleEntry:
         """Return what the stop rule did in this or an earlier session: inspecting results early cannot be undone."""
         rule = self.job.stop_rule
-        facts: JsonDict = {"moved_from": self.moved_ends} if self.moved_ends else {}
+        facts: RuleEntry = {"moved_from": self.moved_ends} if self.moved_ends else {}
         if rule is None:
             if not self.history.looked_at:
                 return {}
             return facts | {"note": "an earlier session of this run had a rule"}
-        facts |= rule.summary(ended=self.halt.kind is None and not self.moved_ends)
-        facts |= {"planned": len(self.plan.problems), "saved_share": 0.0}
+        summary = rule.summary(ended=self.halt.kind is None and not self.moved_ends)
+        facts = {
+            **facts,
+            **summary,
+            "planned": len(self.plan.problems),
+            "saved_share": 0.0,
+        }
         stop = self.context.stop
         if self.stopped_by_rule and stop is not None:
             unused = unused_answers(

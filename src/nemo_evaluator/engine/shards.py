@@ -1,17 +1,22 @@
 """Finds and reads the finished shards of a run, and checks that they belong together."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle, newest_bundle
 from nemo_evaluator.runs.find import SHARD, task_folders
 from nemo_evaluator.runs.sessions import sessions
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import StoppedEntry
 
 # Settings that may differ between the shards of one run, such as the part or a free port.
 _OWN: Final = frozenset({"shard", "shard_range", "resumed", "base_url", "rescored_from", "shuffle"})
@@ -152,9 +157,9 @@ def missing_shards(shards: Sequence[ShardResult], selected: int) -> list[str]:
     return missing_ranges
 
 
-def stopped(shards: Sequence[ShardResult]) -> JsonDict | None:
+def stopped(shards: Sequence[ShardResult]) -> StoppedEntry | None:
     """Return why shards ended early; None if none did."""
-    stopped_shards: JsonDict = {}
+    stopped_shards: dict[str, JsonDict] = {}
     kinds: list[str] = []
     reasons: list[str] = []
     for shard in shards:

@@ -161,7 +161,7 @@ class StepRunner:
         """Load the answer of an earlier session, which only needs to be verified."""
         offset = self._ctx.index.answer(work.step)
         assert offset is not None
-        record = self._ctx.journal.read_at(offset)
+        record = self._ctx.journal.answer_at(offset)
         label = record.get("label")
         work.answer = SolveResult(
             response=record.get("response", ""),

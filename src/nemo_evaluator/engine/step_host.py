@@ -1,14 +1,16 @@
 """The worker's side of a pool: runs leased steps, and delivers their records instead of writing them."""
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nemo_evaluator.core.slots import Slots, current_slots
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.halt import Halt, HaltKind
 from nemo_evaluator.engine.job import Evaluation, StepContext, open_steps
 from nemo_evaluator.engine.plan import VERIFY, make_plan
@@ -18,6 +20,10 @@ from nemo_evaluator.engine.tally import Tally
 from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sealed import seal
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
+    from nemo_evaluator.store.journal_record import AnswerRecord, FingerprintParts, StepRecord
 
 # Seconds to wait for the first record, and then for further ones.
 _PATIENCE: Final = 0.25
@@ -31,24 +37,24 @@ class Outbox(Journal):
         # Tracebacks are written next to this path.
         self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
         self.checksum = ""
-        self.records: list[JsonDict] = []
+        self.records: list[StepRecord] = []
         self.news = asyncio.Event()
-        self._stored: dict[int, JsonDict] = {}
+        self._stored: dict[int, AnswerRecord] = {}
 
-    def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
+    def append(self, record: Mapping[str, Any], written: Callable[[], None] | None = None) -> int:
         """Keep a record until it is fetched."""
         _, self.checksum = seal(record)
-        self.records.append(record)
+        self.records.append(cast("StepRecord", record))
         if written is not None:
             written()
         self.news.set()
         return 0
 
-    def store(self, at: int, record: JsonDict) -> None:
+    def store(self, at: int, record: AnswerRecord) -> None:
         """Store an answer that came with a lease."""
         self._stored[at] = record
 
-    def read_at(self, offset: int) -> JsonDict:
+    def answer_at(self, offset: int) -> AnswerRecord:
         """Return an answer that came with a lease; possible only once."""
         return self._stored.pop(offset)
 
@@ -64,9 +70,9 @@ class StepHost:
         self._reply = Reply()
         self._tasks: set[asyncio.Task[None]] = set()
         # What other workers charged to each budget.
-        self._elsewhere: list[JsonDict] = [{} for _ in job.budgets]
+        self._elsewhere: list[Charges] = [{} for _ in job.budgets]
 
-    async def open(self, scored: int = 0, reused: int = 0) -> JsonDict:
+    async def open(self, scored: int = 0, reused: int = 0) -> FingerprintParts:
         """Prepare the benchmark.
 
         Args:
@@ -87,10 +93,10 @@ class StepHost:
         current_slots.set(self._slots)
         # Steps run in a copy of the context in which the benchmark was prepared.
         self._context = contextvars.copy_context()
-        return dict(self._ctx.prints.parts)
+        return self._ctx.prints.parts.copy()
 
     async def exchange(
-        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict] = ()
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[Charges] = ()
     ) -> Reply:
         """Accept steps, and return the records produced meanwhile, after waiting briefly for some.
 

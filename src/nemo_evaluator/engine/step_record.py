@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import JsonDict, Outcome, Scored, SeedResult, SolveResult, Step
+from nemo_evaluator.core.types import Outcome, Scored, SeedResult, SolveResult, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.job import StepContext
 from nemo_evaluator.store.records import outcome_record, unanswered
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import AnswerRecord, Timing
+
+
+def _no_timing() -> Timing:
+    return {}
 
 
 @dataclass(slots=True)
@@ -33,7 +41,7 @@ class StepWork:
     problem: str
     fingerprint: str
     started: float
-    timing: JsonDict = field(default_factory=dict)
+    timing: Timing = field(default_factory=_no_timing)
     answer: SolveResult | None = None
     label: Cause | None = None
     attempts: int = 0
@@ -48,7 +56,7 @@ class StepRecorder:
         #: The number of solver failures since a row was last scored.
         self.crashes = 0
 
-    def answer(self, work: StepWork, record: JsonDict) -> None:
+    def answer(self, work: StepWork, record: AnswerRecord) -> None:
         """Append the record of an answer."""
         journal = self._ctx.journal
         offset = journal.append(record)

@@ -1,11 +1,16 @@
 """Running counts of a benchmark, read by the progress display and by early stopping."""
 
+from __future__ import annotations
+
 import time
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.health import Health
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import OutcomeRecord
 
 
 @dataclass(slots=True)
@@ -59,7 +64,7 @@ class Tally:
         """Estimated seconds until all steps are done; None while the rate is unknown."""
         return (self.planned - self.done) / self.rate if self.rate > 0 else None
 
-    def add(self, outcome: JsonDict, tokens: int = 0, cost_usd: float = 0.0) -> None:
+    def add(self, outcome: OutcomeRecord, tokens: int = 0, cost_usd: float = 0.0) -> None:
         """Count a step.
 
         Args:

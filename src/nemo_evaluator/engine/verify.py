@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.core.errors import JudgeError, UsageError, boundary
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nemo_evaluator.environments.schemes.gym import GymVerifier
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.store.bundle_document import ValueEntry
+    from nemo_evaluator.store.journal_record import JudgeCheck
 
 JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_model"})
 # The name of the judge's client, if the Python API supplies one.
@@ -210,7 +212,7 @@ class Verifier:
             isinstance(metric, Checkable) for metric in self._metrics
         )
 
-    async def check_judges(self, first: SeedResult) -> JsonDict:
+    async def check_judges(self, first: SeedResult) -> dict[str, JudgeCheck]:
         """Check that every judge can tell a right answer from a wrong one.
 
         Args:
@@ -227,7 +229,7 @@ class Verifier:
             *self._metrics,
             *([self._stand_by] if self._stand_by is not None and needs_judge else []),
         ]
-        costs: dict[str, Any] = {}
+        costs: dict[str, JudgeCheck] = {}
         for metric in metrics:
             if isinstance(metric, Checkable):
                 costs[metric.name] = await metric.check(first)
@@ -252,7 +254,7 @@ class Verifier:
             getattr(metric, "aggregate", None) is not None for metric in self._metrics
         )
 
-    def aggregate(self, results: Path) -> JsonDict:
+    def aggregate(self, results: Path) -> dict[str, ValueEntry]:
         """Compute the scores that need all rows, such as the benchmark's summary or the agreement of judges.
 
         Args:
@@ -262,7 +264,9 @@ class Verifier:
             An entry for each score, by name.
         """
         own_scores = self._environment.summarize(_details(results))
-        scores: JsonDict = {name: {"value": value} for name, value in own_scores.items()}
+        scores: dict[str, ValueEntry] = {
+            name: {"value": value} for name, value in own_scores.items()
+        }
         for metric in self._metrics:
             summarize: Summary | None = getattr(metric, "aggregate", None)
             if summarize is not None:

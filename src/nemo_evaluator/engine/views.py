@@ -9,11 +9,11 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict, Step
+from nemo_evaluator.core.types import Step
 from nemo_evaluator.engine.columns import Columns
 from nemo_evaluator.engine.plan import Plan
 from nemo_evaluator.solvers.trajectory import single_turn
@@ -22,6 +22,11 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.view_rows import content_of, result_row, trajectory_row
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
+    from nemo_evaluator.store.result_row import ResultRow
 
 # Up to this many repeats fit in two bytes.
 _SHORT_REPEATS: Final = 1 << 16
@@ -63,8 +68,8 @@ def write_views(
                     continue
                 answer_at = index.answer(step)
                 # Read in the order in which they were written.
-                answer = journal.read_at(answer_at) if answer_at is not None else None
-                outcome = journal.read_at(outcome_at)
+                answer = journal.answer_at(answer_at) if answer_at is not None else None
+                outcome = journal.outcome_at(outcome_at)
                 if _is_absent(outcome):
                     continue
                 rows += 1
@@ -82,20 +87,20 @@ def write_views(
     return columns
 
 
-def trajectory_of(answer: JsonDict, row: JsonDict) -> list[JsonDict]:
+def trajectory_of(answer: AnswerRecord, row: ResultRow) -> list[TrajectoryDocument]:
     """Return the trajectory of a step as one ATIF document, in a list; empty if the answer did not come from a model.
 
     Args:
         answer: The record of its answer.
         row: Its row.
     """
-    stored: list[JsonDict] = answer.get("trajectory") or []
+    stored = answer.get("trajectory") or []
     if stored or "finish_reason" not in answer:
         return stored
     return single_turn(row["prompt"], content_of(answer), answer)
 
 
-def _is_absent(outcome: JsonDict) -> bool:
+def _is_absent(outcome: OutcomeRecord) -> bool:
     """Whether a step failed in a way for which the policy table requires no row."""
     if outcome["status"] != "failed":
         return False

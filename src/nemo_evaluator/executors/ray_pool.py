@@ -1,5 +1,7 @@
 """The driver of a Ray cluster: starts workers, sends them steps, and replaces lost ones."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import os
@@ -12,7 +14,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -27,6 +29,9 @@ from nemo_evaluator.executors.ray import RayCluster
 from nemo_evaluator.executors.ray_worker import StepWorker, WorkerTask
 from nemo_evaluator.executors.request import needed_variables
 from nemo_evaluator.services import RunningService
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
 
 _log = logging.getLogger(__name__)
 # Leased steps per running step of a worker, so that it never waits for the next one.
@@ -218,7 +223,7 @@ class RayPool:
         if fingerprints != queue.fingerprints:
             problem = "a node of the Ray cluster has a different nel version or config (fingerprints differ)"
             queue.halt.set_error(UsageError(problem, hint=_SAME))
-        charged: list[JsonDict] = []
+        charged: list[Charges] = []
         while not queue.over():
             most_new_steps = _IN_HAND * queue.max_concurrent - len(held)
             leases = await queue.lease(most_new_steps, wait=not held)

@@ -1,12 +1,14 @@
 """The worker of a Ray cluster: builds a benchmark from the same config and runs its steps."""
 
+from __future__ import annotations
+
 import os
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import parse_eval_config
@@ -19,6 +21,10 @@ from nemo_evaluator.engine.pool import Halted, Lease, Reply
 from nemo_evaluator.engine.step_host import StepHost
 from nemo_evaluator.services import RunningService
 from nemo_evaluator.suite.build import Builder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import Charges
+    from nemo_evaluator.store.journal_record import FingerprintParts
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -65,7 +71,7 @@ class StepWorker:
         self._stack = AsyncExitStack()
         self._host: StepHost | None = None
 
-    async def open(self, task: WorkerTask, scored: int, reused: int) -> JsonDict:
+    async def open(self, task: WorkerTask, scored: int, reused: int) -> FingerprintParts:
         """Build a benchmark and prepare it.
 
         Args:
@@ -95,7 +101,7 @@ class StepWorker:
         return await self._host.open(scored, reused)
 
     async def exchange(
-        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[JsonDict]
+        self, leases: Sequence[Lease], halted: Halted | None, elsewhere: Sequence[Charges]
     ) -> Reply:
         """Accept steps, and return the records produced since the last call."""
         assert self._host is not None

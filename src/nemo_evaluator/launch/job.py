@@ -12,6 +12,7 @@ from typing import Final
 from nemo_evaluator.config import SNAPSHOT, LoadedConfig, load_config, load_mapping
 from nemo_evaluator.config.env_file import use_env_file
 from nemo_evaluator.core.errors import ConfigError, UsageError
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.engine.plan import Shard
 from nemo_evaluator.executors.base import Job
 from nemo_evaluator.executors.request import RunRequest
@@ -93,7 +94,7 @@ def _new_run(
         service = benchmark.solver.model_service
         if service is not None and service in config.model_services():
             models.append(config.model_id(service))
-    details = places(output_dir, cwd=Path.cwd(), config_dir=config_dir)
+    details: JsonDict = {**places(output_dir, cwd=Path.cwd(), config_dir=config_dir)}
     if request.shard:
         details["shard"] = request.shard
     details["model"] = ", ".join(dict.fromkeys(models))

@@ -1,14 +1,19 @@
 """Budgets for money, tokens, requests and time. A call reserves its cost first and settles it afterwards."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from nemo_evaluator.core.errors import EXIT_BUDGET, BoundaryError, BudgetError
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.wording import counted
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.budget_charges import BudgetSpent
 
 # The cost of the next call is guessed from so many recent ones.
 _RECENT: Final = 64
@@ -102,7 +107,7 @@ class Budget:
         self.ended: str | None = None
 
     def resume(
-        self, *, usd: float = 0.0, tokens: int = 0, requests: int = 0, seconds: float = 0.0
+        self, *, usd: float = 0.0, tokens: float = 0, requests: float = 0, seconds: float = 0.0
     ) -> None:
         """Count what an earlier part of the same run has spent."""
         self._usd.spent += usd
@@ -171,7 +176,7 @@ class Budget:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def spent(self) -> dict[str, float]:
+    def spent(self) -> BudgetSpent:
         """The amounts spent so far, by kind."""
         return {
             "usd": self._usd.spent,

@@ -1,9 +1,11 @@
 """The client: sends requests to a model through a ``send`` function and parses the answers."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from nemo_evaluator.core.errors import NotFoundError, RequestRejectedError, TransportError
 from nemo_evaluator.core.files import dumps
@@ -27,6 +29,10 @@ from nemo_evaluator.models.responses import parse_response, to_responses
 from nemo_evaluator.models.transport import Transport
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Send, call_scope
 from nemo_evaluator.models.usage import together
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.endpoint_description import EndpointDescription
+    from nemo_evaluator.models.traffic_counts import ClientCounts
 
 _CHAT = "/chat/completions"
 _TEXT = "/completions"
@@ -209,16 +215,16 @@ class Client:
             raise TransportError(text)
         return [row["embedding"] for row in rows]
 
-    def describe(self) -> JsonDict:
+    def describe(self) -> EndpointDescription:
         """The settings that may change an answer: the service's part of a fingerprint."""
         return self.endpoint.describe()
 
     @property
-    def stats(self) -> JsonDict:
+    def stats(self) -> ClientCounts:
         """Counts of requests and retries, and the limiter's history."""
         lane = self.transport._lane
         limiter = lane.limiter.snapshot() if lane else None
-        return {**asdict(self.transport.stats), "limiter": limiter}
+        return {**self.transport.stats.to_dict(), "limiter": limiter}
 
     async def close(self) -> None:
         """Release the connections, and close the pipeline if there is one."""

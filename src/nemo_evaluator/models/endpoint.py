@@ -1,8 +1,10 @@
 """Everything a client needs to know about a service: where the model is, its protocol, and its settings."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService
@@ -13,6 +15,9 @@ from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.models.retry import RetryConfig
+
+if TYPE_CHECKING:
+    from nemo_evaluator.models.endpoint_description import EndpointDescription
 
 PATHS: Final = {
     "chat_completions": "/chat/completions",
@@ -181,13 +186,13 @@ class Endpoint:
             or self.traffic
         )
 
-    def describe(self) -> JsonDict:
+    def describe(self) -> EndpointDescription:
         """The settings that may change an answer: the service's part of a fingerprint, without ports and keys."""
         parts = urlsplit(self.url)
-        stages = [
+        stages: list[list[str | JsonDict]] = [
             [stage.name, stage.config] for stage in self.stages if stage.name not in OBSERVERS
         ]
-        description: JsonDict = {
+        description: EndpointDescription = {
             "protocol": self.protocol,
             "model": self.model,
             "service": self.identity or {"host": parts.hostname, "path": parts.path},

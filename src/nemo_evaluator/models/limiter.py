@@ -6,13 +6,16 @@ server asks (at most ``LONGEST_PAUSE``) and turns on a limit in requests per sec
 counts requests cannot be satisfied by fewer simultaneous requests. A single 429 reduces the number by a half.
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 from collections import deque
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from nemo_evaluator.core.types import JsonDict
+if TYPE_CHECKING:
+    from nemo_evaluator.models.traffic_counts import LimiterChange, LimiterSnapshot
 
 _START: Final = 8
 _SHORTEST_ROUND: Final = 0.05
@@ -44,7 +47,7 @@ class Limiter:
         self.in_flight = 0
         self.max_in_flight = 0
         self.rate: float | None = None
-        self.history: deque[JsonDict] = deque(maxlen=200)
+        self.history: deque[LimiterChange] = deque(maxlen=200)
         self._loop = asyncio.get_running_loop()
         self._born = monotonic()
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -155,14 +158,14 @@ class Limiter:
         self._note(monotonic(), "back")
         self._wake()
 
-    def snapshot(self) -> JsonDict:
+    def snapshot(self) -> LimiterSnapshot:
         """Return the current limits and their history."""
-        current_limits = {
+        return {
             "limit": int(self.limit),
             "rate": self.rate,
             "max_in_flight": self.max_in_flight,
+            "history": list(self.history),
         }
-        return {**current_limits, "history": list(self.history)}
 
     def _free(self, now: float) -> bool:
         """Return whether a request may be sent now."""

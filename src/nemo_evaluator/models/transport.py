@@ -1,10 +1,13 @@
 """The last stage: HTTP to the endpoint, with time limits, retries by the policy table, and a shared limiter."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import nullcontext
 from functools import partial
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -35,6 +38,9 @@ from nemo_evaluator.models.limiter import LONGEST_PAUSE, Limiter
 from nemo_evaluator.models.reply_check import flaw_of
 from nemo_evaluator.models.types import ModelReply, ModelRequest, Stream
 
+if TYPE_CHECKING:
+    from nemo_evaluator.models.traffic_counts import TransportCounts
+
 
 @dataclass(slots=True)
 class TransportStats:
@@ -47,6 +53,17 @@ class TransportStats:
     replies: int = 0
     requests: int = 0
     retries: int = 0
+
+    def to_dict(self) -> TransportCounts:
+        """Return the counts as JSON."""
+        return {
+            "failures": self.failures,
+            "lost_answers": self.lost_answers,
+            "rate_limited": self.rate_limited,
+            "replies": self.replies,
+            "requests": self.requests,
+            "retries": self.retries,
+        }
 
 
 class Transport:

@@ -2,12 +2,14 @@
 (``trajectories_enriched.jsonl``).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.files import dumps, replacing
 from nemo_evaluator.core.types import JsonDict
@@ -15,6 +17,13 @@ from nemo_evaluator.reports._wire import WireCall, WireCalls, WireCounts
 from nemo_evaluator.reports._words import FIELDS
 from nemo_evaluator.runs.row_file import read_trajectories
 from nemo_evaluator.store.layout import TaskPaths
+
+if TYPE_CHECKING:
+    from nemo_evaluator.reports._trajectory_document import (
+        EnrichmentEntry,
+        MissingField,
+        QualityEntry,
+    )
 
 ENRICHED: Final = "trajectories_enriched.jsonl"
 # The fields that a call can add to a step, by the part of the step they belong to, with their names in the call.
@@ -78,14 +87,14 @@ class Presence:
             elif value in ("", [], {}) and name != may_be_empty:
                 self.empty[name] += 1
 
-    def missing(self) -> list[JsonDict]:
+    def missing(self) -> list[MissingField]:
         """One entry for each field that was ever absent or empty."""
-        entries: list[JsonDict] = []
+        entries: list[MissingField] = []
         for name in self.fields:
             if not self.absent[name] and not self.empty[name]:
                 continue
             present = self.total - self.absent[name]
-            entry: JsonDict = {"field": name, "presence": f"{present}/{self.total}"}
+            entry: MissingField = {"field": name, "presence": f"{present}/{self.total}"}
             if self.empty[name]:
                 entry["empty"] = self.empty[name]
             entries.append(entry)
@@ -131,7 +140,7 @@ class StepQuality(WireCounts):
         self.sums["tokens"] += tokens
         return tokens
 
-    def quality(self) -> JsonDict:
+    def quality(self) -> QualityEntry:
         """How many problems have turns without token counts, or with counts of zero."""
         zero_problems = self.problems["zero"]
         unmeasured_problems = self.problems["missed"]
@@ -151,7 +160,7 @@ class StepQuality(WireCounts):
         }
 
 
-def enrich_task(task: Path, wire: WireCalls) -> JsonDict:
+def enrich_task(task: Path, wire: WireCalls) -> EnrichmentEntry:
     """Write the enriched trajectories of a task folder, row by row.
 
     Args:

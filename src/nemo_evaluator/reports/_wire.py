@@ -1,16 +1,21 @@
 """The recorded model calls of each step (its "wire calls"), and the counts that reports take from them."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.reports._words import FIELDS
+
+if TYPE_CHECKING:
+    from nemo_evaluator.reports._trajectory_document import ExampleGroup
 
 Key: TypeAlias = tuple[int, int]
 _EXAMPLES: Final = 5
@@ -248,9 +253,9 @@ class WireCounts:
         """The examples that were kept without a kind."""
         return self._examples[name].get("", [])
 
-    def examples_by_kind(self, name: str) -> JsonDict:
+    def examples_by_kind(self, name: str) -> dict[str, ExampleGroup]:
         """The examples of each kind, and how many were omitted."""
-        entries: JsonDict = {}
+        entries: dict[str, ExampleGroup] = {}
         for kind, examples in self._examples[name].items():
             entries[kind] = {"examples": examples, "omitted_examples": self._omitted[name, kind]}
         return entries

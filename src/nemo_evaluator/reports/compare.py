@@ -1,17 +1,21 @@
 """The sentences and tables that all formats of a comparison share."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.terminal import fitted
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.changes import Flip
 from nemo_evaluator.decisions.compare.compare_set import ComparisonSet, Entry
 from nemo_evaluator.decisions.compare.report import RegressionReport, RunSide
 from nemo_evaluator.decisions.compare.verdict import VERDICTS, mirrored, relation_of
 from nemo_evaluator.reports import _words as words
 from nemo_evaluator.statistics import Interval
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import CategoryDelta
 
 LISTED: Final = 50
 _LINE_WIDTH: Final = 100
@@ -141,7 +145,7 @@ def statistics(report: RegressionReport) -> list[str]:
     return lines
 
 
-def state_of(entry: JsonDict, report: RegressionReport) -> str:
+def state_of(entry: CategoryDelta, report: RegressionReport) -> str:
     """The verdict on a category, by the same rule as the verdict on the benchmark."""
     interval = Interval(
         entry["delta"], entry["ci_lower"], entry["ci_upper"], method="", n=entry.get("n", 1)
@@ -152,7 +156,7 @@ def state_of(entry: JsonDict, report: RegressionReport) -> str:
     return str(VERDICTS[relation])
 
 
-def worst_first(report: RegressionReport) -> list[tuple[str, JsonDict]]:
+def worst_first(report: RegressionReport) -> list[tuple[str, CategoryDelta]]:
     """The categories with their entries, the largest loss first."""
     return sorted(report.category_deltas.items(), key=lambda item: report.better * item[1]["delta"])
 
@@ -165,7 +169,7 @@ def categories(report: RegressionReport, width: int | None) -> list[str]:
     return words.columns(rows, width=width, spare=(1, 1))
 
 
-def category_cells(entry: JsonDict) -> list[str]:
+def category_cells(entry: CategoryDelta) -> list[str]:
     """The cells with the two scores of a category and their difference."""
     difference = words.signed(entry["delta"])
     if entry["ci_lower"] is not None:

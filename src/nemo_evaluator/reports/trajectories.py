@@ -1,8 +1,10 @@
 """``trajectories_report.json``: whether rows, trajectories and recorded model calls agree."""
 
+from __future__ import annotations
+
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.json_coerce import as_dict
@@ -12,6 +14,13 @@ from nemo_evaluator.reports._wire import CallAccount, WireCalls, WireCounts, tok
 from nemo_evaluator.runs.bundle import Bundle, load_bundle
 from nemo_evaluator.runs.find import find_bundles
 from nemo_evaluator.runs.row_file import read_trajectories
+
+if TYPE_CHECKING:
+    from nemo_evaluator.reports._trajectory_document import (
+        TokensEntry,
+        TrajectoriesEntry,
+        TrajectoryEntry,
+    )
 
 VERSION: Final = "trajectories_report-v0.1"
 FILE: Final = "trajectories_report.json"
@@ -28,7 +37,7 @@ def write_trajectories_report(output_dir: Path | str, *, enrich: bool = True) ->
         The paths of the written files; empty when no benchmark has trajectories.
     """
     root = Path(output_dir)
-    entries: list[JsonDict] = []
+    entries: list[TrajectoryEntry] = []
     written: list[Path] = []
     for path in find_bundles(root):
         bundle = load_bundle(path)
@@ -62,7 +71,7 @@ class _TrajectoryAccount(WireCounts):
         self._categories: Counter[str] = Counter()
         self._rewards = 0.0
 
-    def entry_of(self, bundle: Bundle) -> JsonDict:
+    def entry_of(self, bundle: Bundle) -> TrajectoryEntry:
         """The entry of a benchmark in the report."""
         for row in read_trajectories(bundle.files.trajectories):
             self._add(row)
@@ -77,7 +86,7 @@ class _TrajectoryAccount(WireCounts):
             "wire_calls": wire_calls,
         }
 
-    def _trajectories(self, reported: float | None) -> JsonDict:
+    def _trajectories(self, reported: float | None) -> TrajectoriesEntry:
         """The counts of rows, rewards, failures and missing fields.
 
         Args:
@@ -110,7 +119,7 @@ class _TrajectoryAccount(WireCounts):
             return next(iter(problems_by_repeats))
         return {str(repeats): problems for repeats, problems in sorted(problems_by_repeats.items())}
 
-    def _tokens(self) -> JsonDict:
+    def _tokens(self) -> TokensEntry:
         """The tokens by turns, by trajectories and by recorded calls, and whether they agree."""
         call_sums = self._calls.sums
         step_tokens = self._steps.sums["tokens"]

@@ -1,11 +1,11 @@
 """Health figures from a run's answers: empty ones, reasoning that was not removed, labels, retries."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from nemo_evaluator.core.json_coerce import as_dict
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.row import Row
 
 _DELIMITERS: Final = (
@@ -47,7 +47,7 @@ class Answers:
         """Return a count as a share of the scored rows."""
         return count / self.scored if self.scored else 0.0
 
-    def add(self, data: JsonDict) -> None:
+    def add(self, data: Mapping[str, Any]) -> None:
         """Count one row of any writer.
 
         There are many rows, so values in nel's own form are recognized by their type alone.

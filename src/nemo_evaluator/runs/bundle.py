@@ -1,11 +1,13 @@
 """Bundles (``eval-*.json``): the summary of one finished benchmark, written by any version or tool."""
 
+from __future__ import annotations
+
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
@@ -46,6 +48,9 @@ from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.run_registry import load_run
 from nemo_evaluator.store.sums import MARK, has_entries, untouched, verified
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BundleDocument
+
 VALID: Final = "VALID"
 INVALID: Final = "INVALID"
 UNCHECKED: Final = "UNCHECKED"
@@ -75,7 +80,7 @@ class Bundle:
     """One finished benchmark of one model: the bundle's document and the rows beside it."""
 
     path: Path
-    document: JsonDict = field(repr=False)
+    document: Mapping[str, Any] = field(repr=False)
 
     benchmark = Field("document.benchmark", as_dict, "The part with the scores.")
     config = Field("document.config", as_dict, "The settings of the run.")
@@ -363,7 +368,7 @@ def _checked_again(bundle: Bundle) -> Bundle:
     return Bundle(bundle.path, {**bundle.document, "validity": validity})
 
 
-def calibrated(bundle: Bundle, document: JsonDict) -> Bundle:
+def calibrated(bundle: Bundle, document: Mapping[str, Any]) -> Bundle:
     """Return the bundle with a calibration and, unless that is stale, the corrected score among its scores."""
     calibrated_bundle = Bundle(
         bundle.path, {**bundle.document, "benchmark": {**bundle.benchmark, PLACE: document}}
@@ -399,7 +404,7 @@ def config_hash(config: JsonDict) -> str:
     return f"sha256:{hashlib.sha256(canonical(hashed_config)).hexdigest()}"
 
 
-def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
+def kept_bundle(task: TaskPaths, config: JsonDict) -> BundleDocument | None:
     """Return the bundle of a folder if it is current, so that a resume with nothing to do need not write it again.
 
     It is current if this version made it from this config and from everything that the journal holds.
@@ -413,5 +418,5 @@ def kept_bundle(task: TaskPaths, config: JsonDict) -> JsonDict | None:
     document = load_bundle(bundles[0]).document
     provenance = document.get("sdk_version"), document.get("config_hash"), document.get("stopped")
     if provenance == (__version__, config_hash(config), None):
-        return document
+        return cast("BundleDocument", document)
     return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -14,6 +15,9 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import asdict, dataclass, replace
 from nemo_evaluator.runs.scores import Score, read_score
 from nemo_evaluator.store.layout import TaskPaths
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import MeasuredBy
 
 # The key of the calibration in the benchmark part of a bundle.
 PLACE: Final = "calibration"
@@ -80,17 +84,24 @@ class Calibration:
     stale: str = ""
 
 
-def tie(prints: JsonDict) -> JsonDict:
+def tie(prints: Mapping[str, Any]) -> MeasuredBy:
     """Return the fingerprints that a measurement of a run depends on: those of the model, the solver and the scorer."""
-    return {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
+    return {
+        "scorer": prints.get("scorer"),
+        "service": prints.get("service"),
+        "solver": prints.get("solver"),
+        "template": prints.get("template"),
+    }
 
 
-def measured_by(config: JsonDict, scored: int | None) -> JsonDict:
+def measured_by(config: JsonDict, scored: int | None) -> MeasuredBy:
     """Return what a calibration depends on: the fingerprints, and the number of scored rows."""
     return tie(as_dict(config.get("fingerprints"))) | {"scored": scored}
 
 
-def read_calibration(document: JsonDict, bound: JsonDict, headline: str) -> Calibration | None:
+def read_calibration(
+    document: JsonDict, bound: Mapping[str, Any], headline: str
+) -> Calibration | None:
     """Read the calibration of a bundle.
 
     Args:

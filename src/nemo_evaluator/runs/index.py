@@ -13,14 +13,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from nemo_evaluator.core.files import lines_from
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.index_apart import LARGE, entries_of, pieces_apart
 from nemo_evaluator.runs.index_entry import Entry, journal_entry
 from nemo_evaluator.runs.index_file import (
@@ -61,12 +60,12 @@ class IndexWriter:
         self._answers = dict[int, Entry]()
         self._entries = list[Entry]()
         # Records that have not become entries yet begin at ``_entered``.
-        self._noted = list[tuple[int, int, JsonDict]]()
+        self._noted = list[tuple[int, int, Mapping[str, Any]]]()
         self._begin = self._entered = self._end = 0
         self._due = 0.0
         self._lock = threading.Lock()
 
-    def note(self, offset: int, length: int, record: JsonDict) -> None:
+    def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
         """Add a record of the journal."""
         self._noted.append((offset, length, record))
         self._end = offset + length

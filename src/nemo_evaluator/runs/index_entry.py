@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from nemo_evaluator.core.failures import POLICY, Cause, RowOutcome
@@ -32,7 +33,7 @@ _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
 
 
 def journal_entry(
-    answers: dict[int, Entry], offset: int, length: int, record: JsonDict
+    answers: dict[int, Entry], offset: int, length: int, record: Mapping[str, Any]
 ) -> Entry | None:
     """Return the entry of an outcome's row; None for other records and for cancelled samples.
 

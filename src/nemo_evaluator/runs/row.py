@@ -1,5 +1,6 @@
 """A row of ``results.jsonl`` from any writer: every field has its type, or is absent."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from nemo_evaluator.core.files import dumps
@@ -21,7 +22,7 @@ from nemo_evaluator.store.view_rows import TRUNCATED, is_refusal
 class Row:
     """One sample, scored or failed; ``data`` is the row as it was written."""
 
-    data: JsonDict = field(repr=False)
+    data: Mapping[str, Any] = field(repr=False)
 
     problem_idx = Field("data.problem_idx", as_total, "The number of the problem in its dataset.")
     repeat = Field("data.repeat", as_total, "The number of the repeat.")
@@ -155,7 +156,7 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def category_of(row: JsonDict) -> str | None:
+def category_of(row: Mapping[str, Any]) -> str | None:
     """Return the category in a row's metadata or scoring details, or None."""
     for field_name in ("metadata", "scoring_details"):
         details = row.get(field_name)
@@ -164,7 +165,7 @@ def category_of(row: JsonDict) -> str | None:
     return None
 
 
-def cause_of(row: JsonDict) -> str:
+def cause_of(row: Mapping[str, Any]) -> str:
     """Return the cause of a row's failure as far as the row names it; empty if it did not fail."""
     failure = row.get("failure")
     if failure:

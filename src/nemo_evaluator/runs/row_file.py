@@ -13,12 +13,13 @@ from nemo_evaluator.core.files import iter_jsonl, lines_from
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.index_entry import STEP_OF_LINE, STEP_WITHIN, UNREADABLE
 from nemo_evaluator.runs.row import Row
-from nemo_evaluator.store.sealed import open_line, read_record
+from nemo_evaluator.store.sealed import open_answer, read_answer, read_outcome
 from nemo_evaluator.store.sums import verified
 from nemo_evaluator.store.view_rows import result_row
 
 if TYPE_CHECKING:
     from nemo_evaluator.runs.query import IndexedRow
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
 
 
 class RowReader:
@@ -40,15 +41,15 @@ class RowReader:
                     return None
         return outcome_line + answer_line
 
-    def records(self, place: IndexedRow) -> tuple[JsonDict | None, JsonDict | None]:
+    def records(self, place: IndexedRow) -> tuple[AnswerRecord | None, OutcomeRecord | None]:
         """Return the answer and the outcome of a journal's row; both are None for a row of ``results.jsonl``."""
         if not self._journal:
             return None, None
         descriptor = self._file.fileno()
-        outcome = read_record(descriptor, place.at)
+        outcome = read_outcome(descriptor, place.at)
         if place.answer is None:
             return None, outcome
-        return read_record(descriptor, place.answer), outcome
+        return read_answer(descriptor, place.answer), outcome
 
     def row(self, place: IndexedRow) -> Row:
         """Return the row.
@@ -138,13 +139,13 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
             )
 
 
-def answer_of(journal: Path, key: tuple[int, int]) -> JsonDict | None:
+def answer_of(journal: Path, key: tuple[int, int]) -> AnswerRecord | None:
     """Return the last answer of a sample in a journal, or None. It needs no index and parses no other line."""
     line_start = b'{"kind":"answer","problem_idx":%d,"repeat":%d,' % key
     answer = None
     for _, line in lines_from(journal):
         if line.startswith(line_start):
-            answer = open_line(line) or answer
+            answer = open_answer(line) or answer
     return answer
 
 
@@ -224,7 +225,7 @@ class TrajectoryReader:
             return row
         self._read_until(row.key)
         conversation = self._waiting.pop(row.key, [])
-        return Row(row.data | {"trajectory": conversation})
+        return Row({**row.data, "trajectory": conversation})
 
     def _read_until(self, key: tuple[int, int]) -> None:
         """Read lines until the conversation of a row is known, or the file ends."""

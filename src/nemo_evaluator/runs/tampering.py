@@ -4,12 +4,16 @@ Tampered rows count as failed and are left out of the headline, which would let 
 Therefore the score that counts them as 0 is shown beside the headline, and too many of them make a run INVALID.
 """
 
-from typing import Any, Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.json_coerce import as_dict, as_number, as_whole
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass
 from nemo_evaluator.core.wording import counted
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import TamperEntry
 
 # The largest share of tampered rows among the judged rows; a run with more is INVALID.
 MOST_TAMPERED: Final = 0.01
@@ -45,7 +49,7 @@ class Tampering:
             f"with these rows as 0 the score is {self.score:.4f}"
         )
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> TamperEntry:
         """Return the part of a bundle that records the tampering."""
         return {"rows": self.tampered, "judged": self.judged, "score": round(self.score, 6)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from weakref import WeakSet
 
 from nemo_evaluator.core.errors import (
@@ -31,6 +31,7 @@ from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult
 if TYPE_CHECKING:
     from nemo_evaluator.config.scoring import RubricMetric
     from nemo_evaluator.models import Client
+    from nemo_evaluator.store.journal_record import CanaryFields
 
 T = TypeVar("T")
 # Failures that end the benchmark, in the solver as in a judge.
@@ -38,6 +39,11 @@ STOPS: Final = (AuthError, NotFoundError, OutageError, BudgetExhausted, Interrup
 _MAX_TOKENS: Final = 2048
 _PAUSE: Final = 0.5
 _SHOWN: Final = 160
+# What two gradings of a judge can cost, as keys of their details.
+_COSTS: Final[tuple[Literal["judge_tokens", "judge_cost_usd"], ...]] = (
+    "judge_tokens",
+    "judge_cost_usd",
+)
 # Raised whenever a request to the same judge, or the parsing of its reply, could change.
 _VERSION: Final = 2
 _AGAIN: Final = (
@@ -130,7 +136,7 @@ class Judge:
 
     async def check(
         self, canary: Canary | None, measure: Callable[[MetricInput], Awaitable[MetricResult]]
-    ) -> JsonDict:
+    ) -> CanaryFields:
         """Judge both answers of a canary.
 
         Args:
@@ -161,8 +167,8 @@ class Judge:
                 f"{right.reward:.2g} to {canary.right[:80]!r} and {wrong.reward:.2g} to {canary.wrong[:80]!r}",
                 hint=_HINT,
             )
-        facts: JsonDict = {"right": right.reward, "wrong": wrong.reward}
-        for key in ("judge_tokens", "judge_cost_usd"):
+        facts: CanaryFields = {"right": right.reward, "wrong": wrong.reward}
+        for key in _COSTS:
             costs = [result.details.get(key) for result in (right, wrong)]
             known_costs = [cost for cost in costs if cost is not None]
             if known_costs:

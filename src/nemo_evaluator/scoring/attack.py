@@ -1,10 +1,12 @@
 """How easily a judge is manipulated: wrong answers dressed up in known ways, and texts in another order."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.files import read_json
@@ -12,6 +14,9 @@ from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.scoring.metric import Metric, MetricInput
 from nemo_evaluator.scoring.metrics.judge import RubricJudge
 from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge
+
+if TYPE_CHECKING:
+    from nemo_evaluator.scoring.attack_document import AttackCounts, AttackDocument
 
 _FILE: Final = Path(__file__).parent / "data" / "judge_attacks.json"
 # The reward from which on an answer passes.
@@ -59,9 +64,9 @@ class AttackReport:
         """
         return self.judged > 0 and 2 * self.misjudged >= self.judged
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> AttackDocument:
         """Return the report as JSON."""
-        kinds: dict[str, dict[str, int]] = {}
+        kinds: dict[str, AttackCounts] = {}
         for kind, count in self.tried.items():
             kinds[kind] = {"tried": count, "flipped": self.flipped[kind]}
         return {

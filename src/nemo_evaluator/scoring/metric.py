@@ -9,6 +9,7 @@ from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
+    from nemo_evaluator.store.journal_record import JudgeCheck
 
 # Wrong, rude and careless at once, so that it is worse by most rubrics.
 _WRONG: Final = "berlin, obviously. what a stupid question"
@@ -99,7 +100,7 @@ class Checkable(Protocol):
 
     name: str
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> JudgeCheck:
         """Judge the canaries.
 
         Args:

@@ -15,6 +15,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 
 if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
     from nemo_evaluator.sandbox.base import Sandbox
 
 # Raised whenever a built-in scorer may judge an answer differently: scorers of users call the built-in ones.
@@ -45,7 +46,7 @@ class ScorerInput:
     metadata: JsonDict = field(default_factory=dict)
     config: JsonDict = field(default_factory=dict)
     sandbox: Sandbox | None = None
-    trajectory: list[JsonDict] = field(default_factory=list)
+    trajectory: list[TrajectoryDocument] = field(default_factory=list)
 
     @property
     def question(self) -> str:

@@ -1,5 +1,7 @@
 """Run an agent of the Harbor package, unmodified, in a child process, with our sandbox as its environment."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import importlib.util
@@ -12,7 +14,7 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from nemo_evaluator.core.errors import (
     MissingExtraError,
@@ -27,6 +29,9 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.types import JsonDict, SolveResult
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.oracle import answer_of
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 
 _CHILD: Final = Path(__file__).with_name("_harbor_child.py")
 _PYTHON: Final = "NEL_HARBOR_PYTHON"
@@ -250,7 +255,7 @@ def _child_environment(job: JsonDict) -> dict[str, str]:
     return environment
 
 
-def _trajectory(file: Path) -> list[JsonDict]:
+def _trajectory(file: Path) -> list[TrajectoryDocument]:
     """Read the trajectory that the agent wrote; empty when there is no valid one (the proxy's is used then)."""
     try:
         document = as_dict(read_json(file))
@@ -258,11 +263,11 @@ def _trajectory(file: Path) -> list[JsonDict]:
         return []
     version = str(document.get("schema_version", ""))
     if version.startswith("ATIF-") and document.get("steps"):
-        return [document]
+        return [cast("TrajectoryDocument", document)]
     return []
 
 
-def _last_message(trajectory: list[JsonDict]) -> Any:
+def _last_message(trajectory: list[TrajectoryDocument]) -> Any:
     """Return the agent's last message, or an empty text."""
     for document in trajectory:
         for step in reversed(document["steps"]):

@@ -1,8 +1,10 @@
 """``gym_delegation``: a Gym server that runs its own agent against the model."""
 
+from __future__ import annotations
+
 import asyncio
 import uuid
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -32,6 +34,9 @@ from nemo_evaluator.models.chat import parse_arguments
 from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.base import MODEL, SANDBOX, SolverContext
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 
 # Agents with their own request format: it names the model, and the task by its id.
 _MINISWE: Final = "miniswe"
@@ -300,7 +305,7 @@ def _usage(response: JsonDict | str) -> ModelResponse | None:
     )
 
 
-def _trajectory(task: SeedResult, response: JsonDict | str) -> list[JsonDict]:
+def _trajectory(task: SeedResult, response: JsonDict | str) -> list[TrajectoryDocument]:
     """Convert the output items of a response into a trajectory, without repeated calls and results of unknown calls."""
     builder = TrajectoryBuilder(agent="gym", asked=task.messages or task.plain_messages)
     recorded_calls: set[str] = set()

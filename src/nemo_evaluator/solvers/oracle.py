@@ -1,10 +1,12 @@
 """The oracle solver: runs the known solution of a task, to measure the best score that the harness allows."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -26,6 +28,9 @@ from nemo_evaluator.sandbox.base import Sandbox
 from nemo_evaluator.solvers.tools.base import ToolResult
 from nemo_evaluator.solvers.tools.sandbox import shown
 from nemo_evaluator.solvers.trajectory import TrajectoryBuilder
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
 
 # The second is for sandboxes whose root directory is read-only.
 _PLACES: Final = ("/solution", "/tmp/solution")
@@ -74,7 +79,10 @@ def _limit_of_task(task: SeedResult) -> float | None:
 
 
 def answer_of(
-    response: str, details: JsonDict, late: float | None, trajectory: list[JsonDict] | None = None
+    response: str,
+    details: JsonDict,
+    late: float | None,
+    trajectory: list[TrajectoryDocument] | None = None,
 ) -> SolveResult:
     """Build the result of an agent that worked in a sandbox.
 

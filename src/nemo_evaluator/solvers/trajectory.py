@@ -4,12 +4,26 @@ A row's ``trajectory`` is a list with exactly one document, or empty. ``single_t
 call; ``TrajectoryBuilder`` builds a document turn by turn; ``nemo_evaluator.testing.validate_trajectory`` checks one.
 """
 
+from __future__ import annotations
+
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator._version import __version__
 from nemo_evaluator.core.types import JsonDict, Message, ModelResponse, ToolCallInfo
+
+if TYPE_CHECKING:
+    from nemo_evaluator.core.trajectory_document import (
+        AgentPart,
+        FinalMetrics,
+        StepContent,
+        StepMetrics,
+        ToolCallPart,
+        TrajectoryDocument,
+        TrajectoryStep,
+    )
+    from nemo_evaluator.store.journal_record import AnswerRecord
 
 __all__ = ["ATIF_VERSION", "TrajectoryBuilder", "single_turn"]
 
@@ -24,10 +38,9 @@ _SOURCES: Final = {
     "tool": "system",
 }
 _SUFFIXES: Final = frozenset({"jpg", "jpeg", "png", "gif", "webp"})
-_METRICS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
-def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
+def single_turn(prompt: str, content: str, answer: AnswerRecord) -> list[TrajectoryDocument]:
     """Build the trajectory of one model call; it runs for every row, so it is kept fast.
 
     Args:
@@ -39,13 +52,13 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
         A list of one document: the messages that were sent, then the answer. The same record yields the same session
         id.
     """
-    steps: list[JsonDict] = []
+    steps: list[TrajectoryStep] = []
     messages = answer.get("messages") or ({"role": "user", "content": prompt},)
     for number, message in enumerate(messages, 1):
-        source = _SOURCES.get(message.get("role"), "user")
+        source = _SOURCES.get(str(message.get("role")), "user")
         text = content_of(message.get("content"))
         steps.append({"step_id": number, "source": source, "message": text})
-    answer_step: JsonDict = {"step_id": len(steps) + 1, "source": "agent", "message": content}
+    answer_step: TrajectoryStep = {"step_id": len(steps) + 1, "source": "agent", "message": content}
     steps.append(answer_step)
     model = answer.get("model", "")
     if model:
@@ -53,8 +66,8 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
     reasoning = answer.get("reasoning_content")
     if reasoning:
         answer_step["reasoning_content"] = reasoning
-    totals: JsonDict = {"total_steps": len(steps)}
-    metrics: JsonDict = {}
+    totals: FinalMetrics = {"total_steps": len(steps)}
+    metrics: StepMetrics = {}
     prompt_tokens = answer.get("prompt_tokens")
     completion_tokens = answer.get("completion_tokens")
     if prompt_tokens is not None and completion_tokens is not None:
@@ -67,7 +80,7 @@ def single_turn(prompt: str, content: str, answer: JsonDict) -> list[JsonDict]:
         metrics["extra"] = {"latency_ms": latency}
     if metrics:
         answer_step["metrics"] = metrics
-    agent_facts = {"name": AGENT_NAME, "version": __version__, "model_name": model}
+    agent_facts: AgentPart = {"name": AGENT_NAME, "version": __version__, "model_name": model}
     # The seed depends only on the stored answer, so that its session id never changes.
     seed = f"{answer.get('fp')}|{content[-_TAIL:]}"
     return [_document(seed, agent_facts, steps, final=totals)]
@@ -92,24 +105,29 @@ class TrajectoryBuilder:
         asked: Sequence[Message] = (),
     ) -> None:
         """Start a document with the messages of the question."""
-        self._agent: JsonDict = {"name": agent, "version": __version__}
+        self._agent: AgentPart = {"name": agent, "version": __version__}
         if model:
             self._agent["model_name"] = model
         if tools:
             self._agent["tool_definitions"] = list(tools)
-        self._steps: list[JsonDict] = []
+        self._steps: list[TrajectoryStep] = []
         self._seed = ""
         for message in asked:
             self.message(str(message.get("role") or "user"), message.get("content"))
 
-    def _add(self, source: str, message: str | list[JsonDict]) -> JsonDict:
-        step: JsonDict = {"step_id": len(self._steps) + 1, "source": source, "message": message}
+    def _add(self, source: str, message: StepContent) -> TrajectoryStep:
+        step: TrajectoryStep = {
+            "step_id": len(self._steps) + 1,
+            "source": source,
+            "message": message,
+        }
         self._steps.append(step)
         return step
 
-    def _last(self) -> JsonDict | None:
+    def _last(self) -> TrajectoryStep | None:
         """Return the last agent step, or None."""
-        for step in reversed(self._steps):
+        latest_first: Iterator[TrajectoryStep] = reversed(self._steps)
+        for step in latest_first:
             if step["source"] == "agent":
                 return step
         return None
@@ -189,7 +207,7 @@ class TrajectoryBuilder:
         }
         step.setdefault("extra", {}).setdefault("tool_outcomes", []).append(outcome)
 
-    def finish(self, *, status: str | None = None, **extra: Any) -> list[JsonDict]:
+    def finish(self, *, status: str | None = None, **extra: Any) -> list[TrajectoryDocument]:
         """Return the document as it stands.
 
         Args:
@@ -202,8 +220,7 @@ class TrajectoryBuilder:
         if not self._steps:
             return []
         seed = f"{self._seed}{self._steps[0]['message']}"
-        totals = {"total_steps": len(self._steps), **_total_metrics(self._steps)}
-        document = _document(seed, self._agent, self._steps, final=totals)
+        document = _document(seed, self._agent, self._steps, final=_total_metrics(self._steps))
         extra_fields: JsonDict = {}
         for key, value in {"status": status, **extra}.items():
             if value is not None:
@@ -213,18 +230,30 @@ class TrajectoryBuilder:
         return [document]
 
 
-def _total_metrics(steps: list[JsonDict]) -> JsonDict:
+def _total_metrics(steps: list[TrajectoryStep]) -> FinalMetrics:
     """Sum each metric over the steps that have it."""
-    totals: JsonDict = {}
-    for name in _METRICS:
-        for step in steps:
-            value = step.get("metrics", {}).get(name)
-            if value is not None:
-                totals[f"total_{name}"] = totals.get(f"total_{name}", 0) + value
+    totals: FinalMetrics = {"total_steps": len(steps)}
+    metrics = [step["metrics"] for step in steps if "metrics" in step]
+    prompt_tokens = [part["prompt_tokens"] for part in metrics if "prompt_tokens" in part]
+    completion_tokens = [
+        part["completion_tokens"] for part in metrics if "completion_tokens" in part
+    ]
+    cached_tokens = [part["cached_tokens"] for part in metrics if "cached_tokens" in part]
+    costs = [part["cost_usd"] for part in metrics if "cost_usd" in part]
+    if prompt_tokens:
+        totals["total_prompt_tokens"] = sum(prompt_tokens)
+    if completion_tokens:
+        totals["total_completion_tokens"] = sum(completion_tokens)
+    if cached_tokens:
+        totals["total_cached_tokens"] = sum(cached_tokens)
+    if costs:
+        totals["total_cost_usd"] = sum(costs)
     return totals
 
 
-def _document(seed: str, agent: JsonDict, steps: list[JsonDict], final: JsonDict) -> JsonDict:
+def _document(
+    seed: str, agent: AgentPart, steps: list[TrajectoryStep], final: FinalMetrics
+) -> TrajectoryDocument:
     return {
         "schema_version": ATIF_VERSION,
         "session_id": hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).hexdigest(),
@@ -234,11 +263,11 @@ def _document(seed: str, agent: JsonDict, steps: list[JsonDict], final: JsonDict
     }
 
 
-def _called(call: ToolCallInfo) -> JsonDict:
+def _called(call: ToolCallInfo) -> ToolCallPart:
     return {"tool_call_id": call.id, "function_name": call.name, "arguments": call.arguments}
 
 
-def content_of(content: Any) -> str | list[JsonDict]:
+def content_of(content: Any) -> StepContent:
     """Convert the content of an OpenAI message to that of an ATIF message.
 
     Args:
@@ -292,9 +321,9 @@ def _media_type(url: str) -> str:
     return "image/png"
 
 
-def _token_metrics(response: ModelResponse) -> JsonDict:
+def _token_metrics(response: ModelResponse) -> StepMetrics:
     """Return the token counts and the cost that the model reported."""
-    metrics: JsonDict = {}
+    metrics: StepMetrics = {}
     if response.prompt_tokens is not None:
         metrics["prompt_tokens"] = response.prompt_tokens
     if response.completion_tokens is not None:

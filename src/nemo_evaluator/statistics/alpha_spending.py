@@ -7,14 +7,14 @@ together.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from nemo_evaluator.core.json_coerce import as_dict
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import Interval, mean_interval
 from nemo_evaluator.statistics.sequential import MeanSequence
@@ -122,7 +122,7 @@ def joint_spending(*runs: Spending) -> Spending:
     return min(runs, key=lambda run: run.last)
 
 
-def spending_of(stopped: JsonDict | None) -> Spending:
+def spending_of(stopped: Mapping[str, Any] | None) -> Spending:
     """The spending of a run.
 
     Args:

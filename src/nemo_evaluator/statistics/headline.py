@@ -3,19 +3,28 @@
 All functions take columns of *scored* rows; failed rows are left out beforehand.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.statistics.alpha_spending import PLANNED, Spending
 from nemo_evaluator.statistics.bootstrap import few_levels, resampled
 from nemo_evaluator.statistics.groups import Floats, Ints, Problems, by_problem, is_binary
 from nemo_evaluator.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import (
+        BreakdownEntry,
+        GroupEntry,
+        ScoreEntry,
+        SummaryEntry,
+    )
 
 
 def headline_scores(
@@ -25,7 +34,7 @@ def headline_scores(
     repeats: int,
     clusters: Ints | None = None,
     spending: Spending = PLANNED,
-) -> dict[str, JsonDict]:
+) -> dict[str, ScoreEntry]:
     """The headline scores of a run.
 
     Args:
@@ -71,7 +80,7 @@ def headline_scores(
     return scores
 
 
-def score(interval: Interval) -> JsonDict:
+def score(interval: Interval) -> ScoreEntry:
     """An interval as an entry of ``scores``."""
     return {
         "value": _round(interval.value),
@@ -82,7 +91,7 @@ def score(interval: Interval) -> JsonDict:
     }
 
 
-def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) -> JsonDict:
+def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) -> ScoreEntry:
     """The entry ``scorer:<name>`` of an additional scorer."""
     reward = np.asarray(reward, dtype=np.float64)
     entry = score(_mean_interval(problem, reward, spending))
@@ -91,7 +100,7 @@ def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) ->
     return entry
 
 
-def summary_scores(reward: Floats) -> JsonDict:
+def summary_scores(reward: Floats) -> SummaryEntry:
     """Mean, standard deviation, extremes and median over all scored rows."""
     reward = np.asarray(reward, dtype=np.float64)
     if not len(reward):
@@ -108,7 +117,7 @@ def summary_scores(reward: Floats) -> JsonDict:
 
 def category_scores(
     codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
-) -> dict[str, JsonDict]:
+) -> dict[str, GroupEntry]:
     """The mean reward of each category.
 
     Args:
@@ -121,7 +130,7 @@ def category_scores(
     Returns:
         ``{category: {mean_reward, n, ci_lower, ci_upper}}``; n counts rows.
     """
-    scores: dict[str, JsonDict] = {}
+    scores: dict[str, GroupEntry] = {}
     for code, entry in _scores_by_code(codes, problem, reward, spending=spending):
         scores[names[code]] = entry
     return scores
@@ -132,7 +141,7 @@ def breakdowns(
     problem: Ints,
     reward: Floats,
     spending: Spending = PLANNED,
-) -> dict[str, list[JsonDict]]:
+) -> dict[str, list[BreakdownEntry]]:
     """The mean reward by the values of each field.
 
     Args:
@@ -144,7 +153,7 @@ def breakdowns(
     Returns:
         ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``; n counts rows.
     """
-    scores: dict[str, list[JsonDict]] = {}
+    scores: dict[str, list[BreakdownEntry]] = {}
     for field, (codes, names) in fields.items():
         entries = _scores_by_code(codes, problem, reward, spending=spending)
         scores[field] = [{"group": names[code], **entry} for code, entry in entries]
@@ -153,7 +162,7 @@ def breakdowns(
 
 def _scores_by_code(
     codes: Ints, problem: Ints, reward: Floats, spending: Spending
-) -> list[tuple[int, JsonDict]]:
+) -> list[tuple[int, GroupEntry]]:
     """Each code with the mean reward of its rows."""
     codes = np.asarray(codes)
     problem = np.asarray(problem)
@@ -162,7 +171,7 @@ def _scores_by_code(
         return _single_answer_scores(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    scores: list[tuple[int, JsonDict]] = []
+    scores: list[tuple[int, GroupEntry]] = []
     for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
         entry = _mean_score(_mean_interval(problem[rows], reward[rows], spending))
         entry["n"] = len(rows)
@@ -170,26 +179,31 @@ def _scores_by_code(
     return scores
 
 
-def _mean_score(interval: Interval) -> JsonDict:
+def _mean_score(interval: Interval) -> GroupEntry:
     """The entry of an interval, with its value as ``mean_reward``."""
-    entry = score(interval)
-    return {"mean_reward": entry.pop("value"), **entry}
+    return {
+        "mean_reward": _round(interval.value),
+        "ci_lower": _round(interval.lower),
+        "ci_upper": _round(interval.upper),
+        "ci_method": interval.method,
+        "n": interval.n,
+    }
 
 
 def _single_answer_scores(
     codes: Ints, reward: Floats, spending: Spending
-) -> list[tuple[int, JsonDict]]:
+) -> list[tuple[int, GroupEntry]]:
     """``_scores_by_code`` for one 0/1 answer per problem: codes with equal counts share their interval."""
     present, code_of_row, counts = np.unique(codes, return_inverse=True, return_counts=True)
     right_answers = np.bincount(code_of_row, weights=reward, minlength=len(present))
     right = np.rint(right_answers).astype(np.int64)
-    entries: dict[tuple[int, int], JsonDict] = {}
-    scores: list[tuple[int, JsonDict]] = []
+    entries: dict[tuple[int, int], GroupEntry] = {}
+    scores: list[tuple[int, GroupEntry]] = []
     for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
         if (n, k) not in entries:
             values = np.repeat([1.0, 0.0], [k, n - k])
             entries[n, k] = _mean_score(spending.mean_interval(values, binary=True))
-        scores.append((int(code), dict(entries[n, k])))
+        scores.append((int(code), entries[n, k].copy()))
     return scores
 
 
@@ -212,7 +226,7 @@ def _round(value: float | None) -> float | None:
 
 def headline_score_metrics(
     per_problem: Mapping[int, Sequence[float]], n_repeats: int
-) -> dict[str, JsonDict]:
+) -> dict[str, ScoreEntry]:
     """``headline_scores`` for rewards in the form ``{problem: [reward, ...]}``."""
     problem, reward = _columns([*per_problem.values()])
     return headline_scores(problem, reward, repeats=n_repeats)
@@ -232,7 +246,7 @@ def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
     return problem, reward
 
 
-def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, JsonDict]:
+def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, GroupEntry]:
     """``category_scores`` for result rows in the form of dicts; without ``metadata.category`` a row is ``unknown``."""
     labels: list[str] = []
     problems: list[int] = []

@@ -3,20 +3,25 @@
 Looking after every problem does not raise the error rate, because the rule uses confidence sequences.
 """
 
+from __future__ import annotations
+
 import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.statistics._scipy import t_quantile
 from nemo_evaluator.statistics.alpha_spending import ENDED, LOOKING, Reading
 from nemo_evaluator.statistics.difference import mean_difference
 from nemo_evaluator.statistics.intervals import Interval, wilson
 from nemo_evaluator.statistics.power import MOST_PROBLEMS, first
 from nemo_evaluator.statistics.sequential import MeanSequence
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import RuleInterval, RuleSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +192,13 @@ class StopRule:
         """Give up the last look, because the end was moved and an earlier session may have taken it."""
         self.enough = None
 
-    def summary(self, *, ended: bool = False) -> JsonDict:
+    def summary(self, *, ended: bool = False) -> RuleSummary:
         """The bundle's entry about the rule: settings, data and decision.
 
         Args:
             ended: Whether the run reached its planned end, so that the last look is due.
         """
-        out: JsonDict = {
+        out: RuleSummary = {
             "rule": {"interval_width": self.interval_width, "min_problems": self.min_problems},
             "confidence": self.confidence,
             "spent_on_looking": LOOKING,
@@ -214,7 +219,7 @@ class StopRule:
                 decision = self._decision()
             if interval is None:
                 interval = self._difference.interval()
-            out["difference"] = _bounds(interval) | {"paired": self._difference.n}
+            out["difference"] = {**_bounds(interval), "paired": self._difference.n}
             out["decision"] = decision
             if self._score.n and not self._difference.n and not self.note:
                 self.note = f"no problem of this run is in {self.baseline.name}: nothing to decide"
@@ -242,7 +247,7 @@ class StopRule:
         return interval, verdict
 
 
-def _last_reading(differences: "array[float]") -> Reading:
+def _last_reading(differences: array[float]) -> Reading:
     """The evidence of all differences at the planned end."""
     values = np.frombuffer(differences, dtype=np.float64)
     return ENDED.reading(values, mean_difference(values, bounded=True))
@@ -260,7 +265,7 @@ def _problems_for_width(width: float, confidence: float) -> int | None:
     return first(narrow, 2, MOST_PROBLEMS)
 
 
-def _bounds(interval: Interval) -> JsonDict:
+def _bounds(interval: Interval) -> RuleInterval:
     """An interval as the bundle's entry has it."""
     return {
         "value": None if math.isnan(interval.value) else round(interval.value, 6),

@@ -3,13 +3,19 @@
 They never include ports, output paths, dates or concurrency.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_text
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import FingerprintParts
 
 # Digits of a verdict's fingerprint; older journals have twice as many and start with the same ones.
 VERDICT_DIGITS: Final = 16
@@ -30,11 +36,13 @@ class RunFingerprints:
 
     answer_base: str
     scorer: str
-    parts: JsonDict
+    parts: FingerprintParts
     seeded: bool = False
 
     @classmethod
-    def of(cls, *, service: JsonDict, solver: JsonDict, template: str | None, scorer: str) -> Self:
+    def of(
+        cls, *, service: Mapping[str, Any], solver: JsonDict, template: str | None, scorer: str
+    ) -> Self:
         """Hash the parts of a benchmark's configuration.
 
         Args:
@@ -43,7 +51,7 @@ class RunFingerprints:
             template: The text of the prompt template, if there is one.
             scorer: The hash of the scorer.
         """
-        parts = {
+        parts: FingerprintParts = {
             "service": digest(service),
             "solver": digest(solver),
             "scorer": digest(scorer),
@@ -70,7 +78,7 @@ class RunFingerprints:
         return fingerprint[:VERDICT_DIGITS]
 
 
-def _has_seed(settings: JsonDict) -> bool:
+def _has_seed(settings: Mapping[str, Any]) -> bool:
     """Return whether the generation settings have a sampling seed."""
     generation = settings.get("generation") or {}
     return generation.get("seed") is not None

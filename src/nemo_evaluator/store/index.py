@@ -1,7 +1,10 @@
 """The journal offsets of the newest records of each sample: two numbers per sample, so that memory stays flat."""
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
@@ -9,7 +12,14 @@ from nemo_evaluator.store.journal import Journal
 from nemo_evaluator.store.records import ANSWER, OUTCOME, RUN, total_tokens
 from nemo_evaluator.store.sealed import Damage
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import FingerprintParts, JudgeCheck
+
 _NONE = -1
+
+
+def _no_fingerprints() -> FingerprintParts:
+    return {}
 
 
 @dataclass(slots=True)
@@ -34,8 +44,8 @@ class History:
     usd: float = 0.0
     tokens: int = 0
     requests: int = 0
-    fingerprints: JsonDict = field(default_factory=dict)
-    canaries: JsonDict = field(default_factory=dict)
+    fingerprints: FingerprintParts = field(default_factory=_no_fingerprints)
+    canaries: dict[str, JudgeCheck] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
     fresh: bool = False
     looked_at: set[int] = field(default_factory=set)

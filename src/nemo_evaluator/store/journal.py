@@ -9,10 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.lazy import Lazy
@@ -29,6 +29,8 @@ from nemo_evaluator.store.sealed import (
 
 if TYPE_CHECKING:
     import asyncio
+
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
 else:
     # Reading a journal needs no event loop.
     asyncio = Lazy("asyncio")
@@ -44,7 +46,7 @@ _BLOCK: Final = 1 << 12
 class Listener(Protocol):
     """Follows a journal: receives each queued record, and may provide work for the thread that syncs the file."""
 
-    def note(self, offset: int, length: int, record: JsonDict) -> None:
+    def note(self, offset: int, length: int, record: Mapping[str, Any]) -> None:
         """Receive a record that was queued at ``offset`` and takes ``length`` bytes."""
 
     def batch(self) -> Callable[[], None] | None:
@@ -89,7 +91,7 @@ class Journal:
         # The offset and the bytes of the block that was read last.
         self._block = (0, b"")
 
-    def append(self, record: JsonDict, written: Callable[[], None] | None = None) -> int:
+    def append(self, record: Mapping[str, Any], written: Callable[[], None] | None = None) -> int:
         """Queue a record.
 
         Args:
@@ -149,6 +151,14 @@ class Journal:
             os.fsync(self._fd)
         else:
             raise self.error
+
+    def answer_at(self, offset: int) -> AnswerRecord:
+        """Return the record of an answer; see ``read_at``."""
+        return cast("AnswerRecord", self.read_at(offset))
+
+    def outcome_at(self, offset: int) -> OutcomeRecord:
+        """Return the record of an outcome; see ``read_at``."""
+        return cast("OutcomeRecord", self.read_at(offset))
 
     def read_at(self, offset: int) -> JsonDict:
         """Return the record at an offset.

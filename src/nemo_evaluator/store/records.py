@@ -1,9 +1,11 @@
 """The records of the journal: one answer and one outcome per sample."""
 
+from __future__ import annotations
+
 import hashlib
 import time
-from operator import attrgetter
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.types import (
@@ -16,6 +18,14 @@ from nemo_evaluator.core.types import (
     SolveResult,
     Step,
 )
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import (
+        AnswerRecord,
+        OutcomeRecord,
+        Timing,
+        TurnRecord,
+    )
 
 ANSWER: Final = "answer"
 OUTCOME: Final = "outcome"
@@ -31,7 +41,7 @@ def answer_record(
     seed: SeedResult,
     answer: SolveResult,
     label: Cause | None,
-) -> JsonDict:
+) -> AnswerRecord:
     """Build the record of a question and its answer.
 
     Args:
@@ -42,7 +52,7 @@ def answer_record(
         answer: The solver's answer.
         label: Why the answer is incomplete, if it is.
     """
-    record: JsonDict = {
+    record: AnswerRecord = {
         "kind": ANSWER,
         "problem_idx": step.problem_idx,
         "repeat": step.repeat,
@@ -66,19 +76,7 @@ def answer_record(
     return record
 
 
-_OPTIONAL_REPLY: Final = (
-    "reasoning_tokens",
-    "cached_tokens",
-    "reasoning_content",
-    "time_to_first_token_ms",
-    "queue_ms",
-    "cost_usd",
-    "from_cache",
-)
-_optional_values: Final = attrgetter(*_OPTIONAL_REPLY)
-
-
-def _add_reply(record: JsonDict, reply: ModelResponse, *, response: str) -> None:
+def _add_reply(record: AnswerRecord, reply: ModelResponse, *, response: str) -> None:
     """Add the model's reply to a record.
 
     Values that follow from others are left out, because a run has many rows.
@@ -101,16 +99,25 @@ def _add_reply(record: JsonDict, reply: ModelResponse, *, response: str) -> None
         record["total_tokens"] = reply.total_tokens
     if reply.attempts != 1:
         record["attempts"] = reply.attempts
-    values = _optional_values(reply)
-    if any(values):
-        for name, value in zip(_OPTIONAL_REPLY, values, strict=True):
-            if value:
-                record[name] = value
+    if reply.reasoning_tokens:
+        record["reasoning_tokens"] = reply.reasoning_tokens
+    if reply.cached_tokens:
+        record["cached_tokens"] = reply.cached_tokens
+    if reply.reasoning_content:
+        record["reasoning_content"] = reply.reasoning_content
+    if reply.time_to_first_token_ms:
+        record["time_to_first_token_ms"] = reply.time_to_first_token_ms
+    if reply.queue_ms:
+        record["queue_ms"] = reply.queue_ms
+    if reply.cost_usd:
+        record["cost_usd"] = reply.cost_usd
+    if reply.from_cache:
+        record["from_cache"] = reply.from_cache
 
 
 def outcome_record(
-    step: Step, fingerprint: str, outcome: Outcome, timing: JsonDict, of: str | None
-) -> JsonDict:
+    step: Step, fingerprint: str, outcome: Outcome, timing: Timing, of: str | None
+) -> OutcomeRecord:
     """Build the record of a sample's outcome.
 
     Args:
@@ -120,15 +127,15 @@ def outcome_record(
         timing: How long each part took.
         of: The checksum of the answer record that the outcome belongs to.
     """
-    record: JsonDict = {
+    record: OutcomeRecord = {
         "kind": OUTCOME,
         "problem_idx": step.problem_idx,
         "repeat": step.repeat,
         "fp": fingerprint,
+        "status": "scored" if isinstance(outcome, Scored) else "failed",
     }
     if isinstance(outcome, Scored):
         verdict = outcome.verdict
-        record["status"] = "scored"
         record["reward"] = float(verdict.reward)
         record["scoring_details"] = verdict.scoring_details
         if verdict.extracted_answer != verdict.scoring_details.get("extracted"):
@@ -139,18 +146,15 @@ def outcome_record(
             record["label"] = outcome.label
     else:
         failure = outcome.failure
-        record |= {
-            "status": "failed",
-            "failure": {"cause": failure.cause, "message": failure.message},
-            "attempts": failure.attempts,
-        }
+        record["failure"] = {"cause": failure.cause, "message": failure.message}
+        record["attempts"] = failure.attempts
     record["timing"] = timing
     if of:
         record["of"] = of
     return record
 
 
-def extracted_of(outcome: JsonDict) -> object:
+def extracted_of(outcome: OutcomeRecord) -> object:
     """Return the extracted answer of an outcome record, which may be stored only in the scoring details."""
     details = outcome.get("scoring_details") or {}
     if "extracted_answer" in outcome:
@@ -158,19 +162,19 @@ def extracted_of(outcome: JsonDict) -> object:
     return details.get("extracted")
 
 
-def unanswered(record: JsonDict, seed: SeedResult, problem: str) -> JsonDict:
+def unanswered(record: OutcomeRecord, seed: SeedResult, problem: str) -> OutcomeRecord:
     """Add the question to the record of an outcome without an answer, so that its row is complete."""
     record["at"] = round(time.time(), 3)
     _add_question(record, seed, None, problem=problem)
     return record
 
 
-def turn_record(step: Step, turn: JsonDict) -> JsonDict:
+def turn_record(step: Step, turn: JsonDict) -> TurnRecord:
     """Build the record of one turn of an agent, written while the agent runs."""
     return {"kind": TURN, "problem_idx": step.problem_idx, "repeat": step.repeat, "turn": turn}
 
 
-def total_tokens(answer: JsonDict) -> int:
+def total_tokens(answer: Mapping[str, Any]) -> int:
     """Return the tokens of an answer record: the recorded total, or prompt and completion tokens together."""
     if "total_tokens" in answer:
         return answer["total_tokens"] or 0
@@ -178,7 +182,7 @@ def total_tokens(answer: JsonDict) -> int:
 
 
 def _add_question(
-    record: JsonDict, seed: SeedResult, answer: SolveResult | None, problem: str
+    record: AnswerRecord | OutcomeRecord, seed: SeedResult, answer: SolveResult | None, problem: str
 ) -> None:
     """Add the question to a record: the messages or prompt that were sent, the expected answer and the metadata."""
     record["problem_hash"] = problem

@@ -105,7 +105,7 @@ def invocation_of(run_id: str) -> str:
     return run_id.rpartition("_")[2]
 
 
-def places(output_dir: Path, **folders: Path) -> JsonDict:
+def places(output_dir: Path, **folders: Path) -> dict[str, str]:
     """Return folders for ``details``, each with its absolute path and its path relative to the run's folder."""
     absolute = {name: str(path.resolve()) for name, path in folders.items()}
     relative: dict[str, str] = {}

@@ -8,11 +8,13 @@ A line whose checksum does not match is damaged: it is reported and never used. 
 lines are accepted as long as no sealed line precedes them.
 """
 
+from __future__ import annotations
+
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
 import orjson
@@ -21,6 +23,9 @@ from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, files_under, lines_from, scrub_json
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
 
 _MARK: Final = b',"crc":"'
 _TAIL: Final = len(_MARK) + len('00000000"}\n')
@@ -50,7 +55,7 @@ class Damage:
         return f"{place} (problem {self.step.problem_idx}, repeat {self.step.repeat})"
 
 
-def seal(record: JsonDict) -> tuple[bytes, str]:
+def seal(record: Mapping[str, Any]) -> tuple[bytes, str]:
     """Serialize a record without secrets; returns the line and its checksum."""
     body = scrub_json(dumps(record))[:-1]
     checksum = f"{crc32(body):08x}"
@@ -73,6 +78,11 @@ def open_line(line: bytes) -> JsonDict | None:
     if isinstance(record, dict):
         return record
     return None
+
+
+def open_answer(line: bytes) -> AnswerRecord | None:
+    """Parse a complete line with the record of an answer; returns None if it is damaged."""
+    return cast("AnswerRecord | None", open_line(line))
 
 
 def scan_records(
@@ -137,6 +147,16 @@ def read_record(fd: int, offset: int) -> JsonDict:
                 f"the journal has no whole record at byte {offset}: the file is damaged", hint=hint
             )
         size *= 8
+
+
+def read_answer(fd: int, offset: int) -> AnswerRecord:
+    """Return the record of an answer that starts at ``offset``; see ``read_record``."""
+    return cast("AnswerRecord", read_record(fd, offset))
+
+
+def read_outcome(fd: int, offset: int) -> OutcomeRecord:
+    """Return the record of an outcome that starts at ``offset``; see ``read_record``."""
+    return cast("OutcomeRecord", read_record(fd, offset))
 
 
 def _damage(path: Path, number: int, line: bytes) -> Damage:

@@ -1,16 +1,21 @@
 """Describes the plan of a run without running it."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.files import dumps, safe_name
-from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.core.values import asdict, dataclass, replace
+from nemo_evaluator.core.values import dataclass, replace
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.plan import Shard, chosen_problems, make_plan
 from nemo_evaluator.environments.registry import get_environment
+
+if TYPE_CHECKING:
+    from nemo_evaluator.suite.summary_document import PlannedEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,21 @@ class PlannedBenchmark:
     steps: int | None = None
     error: str | None = None
 
-    def as_dict(self) -> JsonDict:
+    def as_dict(self) -> PlannedEntry:
         """Return the plan as data, without ``error`` if there is none."""
-        data: JsonDict = asdict(self)
-        if self.error is None:
-            del data["error"]
+        data: PlannedEntry = {
+            "id": self.id,
+            "name": self.name,
+            "repeats": self.repeats,
+            "solver": self.solver,
+            "model": self.model,
+            "max_concurrent": self.max_concurrent,
+            "task_dir": self.task_dir,
+            "problems": self.problems,
+            "steps": self.steps,
+        }
+        if self.error is not None:
+            data["error"] = self.error
         return data
 
     def text(self) -> str:

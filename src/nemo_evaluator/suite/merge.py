@@ -1,5 +1,7 @@
 """Merges the shards of a run, recomputes scores over all rows, and writes reports and config."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import re
@@ -7,12 +9,11 @@ import shutil
 from contextlib import AsyncExitStack, chdir
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.config import SNAPSHOT, BenchmarkConfig, EvalConfig, load_config
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import safe_name, write_json
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.decisions.check.check_run import settle_status
@@ -28,6 +29,9 @@ from nemo_evaluator.suite.clients import Clients, not_started
 from nemo_evaluator.suite.export import run_exports
 from nemo_evaluator.suite.reporting import write_all_reports
 from nemo_evaluator.suite.results import BenchmarkResult, Say, SuiteResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import ValueEntry
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
@@ -111,7 +115,7 @@ class _Sums:
         merged_run = replace(self.run, output_dir=str(self._root), details=details)
         write_json(self._root / RUN_FILE, asdict(merged_run))
 
-    def __call__(self, shard: Path, results: Path) -> JsonDict:
+    def __call__(self, shard: Path, results: Path) -> dict[str, ValueEntry]:
         """Return the aggregate scores of one benchmark; empty after a message if its scorers cannot be created."""
         if self.config is None:
             return {}
@@ -120,7 +124,9 @@ class _Sums:
                 return self._scores(self.config, bench, results)
         return {}
 
-    def _scores(self, config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
+    def _scores(
+        self, config: EvalConfig, bench: BenchmarkConfig, results: Path
+    ) -> dict[str, ValueEntry]:
         try:
             with chdir(self._cwd):
                 return asyncio.run(_aggregate(config, bench, results))
@@ -129,7 +135,9 @@ class _Sums:
             return {}
 
 
-async def _aggregate(config: EvalConfig, bench: BenchmarkConfig, results: Path) -> JsonDict:
+async def _aggregate(
+    config: EvalConfig, bench: BenchmarkConfig, results: Path
+) -> dict[str, ValueEntry]:
     """Compute the aggregate scores of a benchmark without starting its services."""
     use_datasets(config.datasets)
     idle_services = {name: not_started(name, service) for name, service in config.services.items()}

@@ -1,11 +1,13 @@
 """Probes of a config: repeated answers to measure noise, and attacks on its judges."""
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from nemo_evaluator.config import EvalConfig, MetricBase
 from nemo_evaluator.config.groups import METRICS
@@ -30,6 +32,10 @@ from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import Clients
 from nemo_evaluator.suite.results import Say
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import MeasuredBy
+    from nemo_evaluator.suite.summary_document import ChangeEntry, NoiseDocument
+
 Judge: TypeAlias = JudgeMetric | EnsembleJudgeMetric | PairwiseJudgeMetric
 
 
@@ -49,6 +55,15 @@ class Change:
     verdicts: float
     score: float
 
+    def to_dict(self) -> ChangeEntry:
+        """Return the difference as JSON."""
+        return {
+            "problems": self.problems,
+            "answers": self.answers,
+            "verdicts": self.verdicts,
+            "score": self.score,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
@@ -60,11 +75,19 @@ class NoiseReport:
     again: Change
     other_level: Change
     # Fingerprints of the unchanged config, to which this measurement applies.
-    measured_by: JsonDict
+    measured_by: MeasuredBy
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> NoiseDocument:
         """Return the content of ``noise.json``."""
-        return {"version": 1, **asdict(self)}
+        return {
+            "version": 1,
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "levels": self.levels,
+            "again": self.again.to_dict(),
+            "other_level": self.other_level.to_dict(),
+            "measured_by": self.measured_by,
+        }
 
 
 async def measure_noise(
@@ -105,7 +128,7 @@ async def measure_noise(
 
 async def _fingerprints(
     config: EvalConfig, running: Mapping[str, RunningService], key: str, folder: Path
-) -> JsonDict:
+) -> MeasuredBy:
     """Return the fingerprints of a benchmark under the unchanged config."""
     async with AsyncExitStack() as stack:
         builder = Builder(config, running, "noise")
@@ -114,7 +137,7 @@ async def _fingerprints(
 
 
 def _noise_report(
-    runs: Sequence[Bundle], levels: tuple[int, int], measured_by: JsonDict
+    runs: Sequence[Bundle], levels: tuple[int, int], measured_by: MeasuredBy
 ) -> NoiseReport:
     """Compare the second run, and the third at another concurrency, with the first."""
     first_run, second_run, third_run = runs

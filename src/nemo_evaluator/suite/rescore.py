@@ -1,9 +1,11 @@
 """Scores the stored answers of a finished run again with other scorers or judges, without calling the model."""
 
+from __future__ import annotations
+
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from nemo_evaluator.config import EvalConfig
 from nemo_evaluator.core.errors import TransportError, UsageError
@@ -23,6 +25,9 @@ from nemo_evaluator.suite.clients import not_started
 from nemo_evaluator.suite.interrupts import Interrupts
 from nemo_evaluator.suite.results import SuiteOptions, SuiteResult
 from nemo_evaluator.suite.run import failed_line, run_one
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import StoppedEntry
 
 _SETTINGS: Final = ("service", "solver", "template")
 
@@ -96,7 +101,7 @@ def _take_answers(job: Evaluation, journal: Path, source: Path, source_run_id: s
     bundle_name = None
     bundle = newest_bundle(journal.parent)
     if bundle is not None:
-        job.stopped_before = _rule_of(bundle.stopped)
+        job.stopped_before = cast("StoppedEntry | None", _rule_of(bundle.stopped))
         bundle_name = bundle.path.name
     job.config["rescored_from"] = {
         "run_id": source_run_id,

@@ -1,8 +1,10 @@
 """The options and results of a suite."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nemo_evaluator.core.errors import (
     EXIT_BUDGET,
@@ -13,7 +15,6 @@ from nemo_evaluator.core.errors import (
     EXIT_OK,
     NelError,
 )
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.plan import Shard
@@ -21,6 +22,9 @@ from nemo_evaluator.engine.pool import WorkerPool
 from nemo_evaluator.engine.progress import Progress, SilentProgress
 from nemo_evaluator.runs.bundle import INVALID
 from nemo_evaluator.services import RunningService
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BundleDocument
 
 #: Shows a message to the user.
 Say = Callable[[str], None]
@@ -82,7 +86,7 @@ class BenchmarkResult:
     """
 
     key: str
-    bundle: JsonDict | None = None
+    bundle: BundleDocument | None = None
     error: NelError | None = None
     stopped: HaltKind | None = None
     stop_reason: str = ""

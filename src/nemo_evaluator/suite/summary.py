@@ -1,15 +1,25 @@
 """The summary at the end of a run: one line per benchmark, with what is needed to interpret its score."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.errors import EXIT_DETACHED, EXIT_INVALID, EXIT_OK
 from nemo_evaluator.core.terminal import cells, one_line, table
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
 from nemo_evaluator.runs.scores import FailureLine, Score, read_score
 from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BenchmarkEntry, BundleDocument
+    from nemo_evaluator.suite.summary_document import (
+        BenchmarkSummaryEntry,
+        ErrorEntry,
+        SuiteDocument,
+    )
 
 _HEAD = (
     "status",
@@ -95,11 +105,11 @@ def _failure_line(failure: FailureLine) -> str:
     return line
 
 
-def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
+def summary_json(result: SuiteResult, output_dir: Path) -> SuiteDocument:
     """Return the summary as data."""
-    benchmarks = []
+    benchmarks: list[BenchmarkSummaryEntry] = []
     for benchmark in result.benchmarks:
-        error = None
+        error: ErrorEntry | None = None
         if benchmark.error is not None:
             error = {"message": benchmark.error.message, "hint": benchmark.error.hint}
         benchmarks.append(
@@ -120,7 +130,7 @@ def summary_json(result: SuiteResult, output_dir: Path) -> JsonDict:
     }
 
 
-def headline(bundle: JsonDict) -> Score | None:
+def headline(bundle: BundleDocument) -> Score | None:
     """Return a benchmark's headline metric; None if it has no score.
 
     Args:
@@ -155,9 +165,9 @@ def _row(result: BenchmarkResult) -> tuple[str, ...]:
     )
 
 
-def _sample_size(bench: JsonDict) -> str:
+def _sample_size(bench: BenchmarkEntry) -> str:
     """Return the size of the sample behind the interval: problems and repeats, or scored rows if some are missing."""
-    scored: int = bench["coverage"]["scored"]
+    scored = bench["coverage"]["scored"]
     if scored != bench["coverage"]["planned"]:
         return f"{scored:,}"
     samples = f"{bench['samples']:,}"

@@ -3,19 +3,24 @@
 A comparison needs the columns of every row. In a separate process it leaves the server small.
 """
 
+from __future__ import annotations
+
 import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.errors import NelError, UsageError
 from nemo_evaluator.core.files import dumps
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_set import compare_paths
 from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.reports.compare_pages import section_figures
 from nemo_evaluator.reports.html import figures_html
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import ComparisonDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class ComparedBenchmark:
     benchmark: str
     folders: list[str]
     keys: list[str]
-    report: JsonDict
+    report: ComparisonDocument
     figures: str
 
 

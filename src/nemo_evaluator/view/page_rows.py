@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.index_piece import WORDS
 from nemo_evaluator.runs.labels import Label, read_labels
 from nemo_evaluator.runs.query import FLAGS, IndexedRow, Order, RowFilter, count, places, tally
 from nemo_evaluator.runs.row import Row, shown
@@ -59,6 +57,16 @@ class TablePage:
 
 
 @dataclass(frozen=True, slots=True)
+class FilterChoices:
+    """The choices for filters: the values of three columns with their counts, and the names of metadata fields."""
+
+    cause: list[tuple[str, int]]
+    category: list[tuple[str, int]]
+    finish_reason: list[tuple[str, int]]
+    metadata: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RowMatch:
     """A row that a search found."""
 
@@ -100,19 +108,23 @@ def table_page(folder: BenchmarkFolder, query: RowQuery, offset: int, limit: int
     return TablePage(total, rows)
 
 
-def facets(folder: BenchmarkFolder) -> JsonDict:
-    """Return the choices for filters: the values of columns with their counts, and the names of metadata fields."""
-    choices: JsonDict = {}
+def facets(folder: BenchmarkFolder) -> FilterChoices:
+    """Return the choices for filters."""
     metadata_names: dict[str, None] = {}
     with folder.reading() as (columns, reader):
-        for column in WORDS:
-            choices[column] = [(value, rows) for value, rows, _ in tally(columns, column)]
+        causes = [(cause, rows) for cause, rows, _ in tally(columns, "cause")]
+        categories = [(category, rows) for category, rows, _ in tally(columns, "category")]
+        finish_reasons = [(reason, rows) for reason, rows, _ in tally(columns, "finish_reason")]
         for indexed_row in places(columns, RowFilter(), "problem_idx", limit=_SAMPLED):
             row = _short_row(reader, indexed_row)
             if row is not None:
                 metadata_names |= dict.fromkeys(row.metadata)
-    choices["metadata"] = list(metadata_names)
-    return choices
+    return FilterChoices(
+        cause=causes,
+        category=categories,
+        finish_reason=finish_reasons,
+        metadata=list(metadata_names),
+    )
 
 
 def search(folder: BenchmarkFolder, query: RowQuery) -> Iterator[RowMatch | SearchProgress]:

@@ -230,9 +230,9 @@ def _read(folder: BenchmarkFolder, problem: int, repeat: int) -> tuple[RowDetail
 def row_detail(
     indexed_row: IndexedRow,
     row: Row,
-    answer: JsonDict | None,
+    answer: Mapping[str, Any] | None,
     *,
-    outcome: JsonDict | None,
+    outcome: Mapping[str, Any] | None,
     steps: list[JsonDict],
 ) -> RowDetail:
     """Collect everything about a row.

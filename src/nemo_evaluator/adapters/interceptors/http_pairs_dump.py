@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters.traffic import TrafficLog
@@ -14,6 +14,9 @@ from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.secrets import MASK
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import PairStats
 
 # A header whose name contains one of these is masked.
 _SECRET_NAMES: Final = ("authorization", "key", "token", "cookie", "secret")
@@ -59,7 +62,7 @@ class Interceptor(base.Observer):
         self._statuses["error"] += 1
         self._keep(request, request.body, {"status": None, "error": error.message})
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> "PairStats":
         """The number of pairs kept and left out, and of replies per status."""
         return {
             "kept": self._log.written,

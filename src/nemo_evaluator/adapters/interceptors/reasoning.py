@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import choices_of
@@ -12,6 +12,9 @@ from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.reasoning import split_think
 from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import ReasoningStats
 
 _NOTE = "reasoning"
 
@@ -104,7 +107,7 @@ class Interceptor(base.Interceptor):
                     delta["reasoning_content"] = earlier_reasoning + last_chunk.reasoning
         return (event,)
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> "ReasoningStats":
         """How many answers had reasoning, and how long it was."""
         mean = round(self._words / self._reasoned, 1) if self._reasoned else None
         return {

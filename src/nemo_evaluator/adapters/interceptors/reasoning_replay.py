@@ -3,13 +3,16 @@
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_in, messages_of, put_messages, text_of
 from nemo_evaluator.config.fields import Name
-from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.core.types import Message
 from nemo_evaluator.models.types import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import ReplayStats
 
 
 @dataclass(eq=False)
@@ -46,7 +49,7 @@ class Interceptor(base.Observer):
         while len(self._reasonings) > self.cache_max_entries:
             self._reasonings.popitem(last=False)
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> "ReplayStats":
         """How many assistant messages had remembered reasoning, and how many did not."""
         return {"hits": self.hits, "misses": self.misses, "entries": len(self._reasonings)}
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import finish_reason_of
@@ -11,6 +12,9 @@ from nemo_evaluator.core.files import read_json, write_json
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.models.types import ModelReply, ModelRequest
 from nemo_evaluator.models.usage import usage_of
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import ResponseStats
 
 
 @dataclass(eq=False)
@@ -62,7 +66,7 @@ class Interceptor(base.Observer):
             )
             self._save()
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> "ResponseStats":
         """All counts."""
         return {
             "count": self._count,

@@ -4,15 +4,18 @@ import hashlib
 from dataclasses import dataclass
 from logging import INFO
 from time import monotonic
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from nemo_evaluator.adapters import base
 from nemo_evaluator.adapters._bodies import messages_of, put_messages, text_of
 from nemo_evaluator.adapters.base import OUTSIDE
 from nemo_evaluator.config.fields import Positive
 from nemo_evaluator.core.errors import BudgetError
-from nemo_evaluator.core.types import JsonDict, Message
+from nemo_evaluator.core.types import Message
 from nemo_evaluator.models.types import ModelRequest
+
+if TYPE_CHECKING:
+    from nemo_evaluator.adapters.stage_stats import TurnStats
 
 # Seconds after which an idle session is forgotten.
 _IDLE: Final = 900.0
@@ -82,7 +85,7 @@ class Interceptor(base.Interceptor):
         if note is not None:
             self._remind(request, note)
 
-    def stats(self) -> JsonDict:
+    def stats(self) -> "TurnStats":
         """The number of sessions, and of requests refused because of the limit."""
         return {"sessions": len(self._sessions), "ended": self._ended}
 

@@ -1,6 +1,9 @@
 """``nel judge calibrate``: the agreement of each judge with human labels, and the score corrected by them."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +32,12 @@ from nemo_evaluator.statistics.missing_labels import bounded_mean
 from nemo_evaluator.statistics.ppi import Labelled
 from nemo_evaluator.store.sums import update_sums
 
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.calibrate.calibration_document import (
+        CalibrationDocument,
+        JudgeEntry,
+    )
+
 _ASSUMPTION = "it assumes that the judge errs on this run as often as it did there"
 
 
@@ -48,7 +57,7 @@ class JudgeReport:
     corrected: Corrected
     agreement: Agreement
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> JudgeEntry:
         """The JSON of the report."""
         agreement_json = asdict(self.agreement)
         agreement_json["sensitivity"] = score(self.agreement.sensitivity)
@@ -109,7 +118,7 @@ class CalibrationReport:
             return f"{basis}; {missing_note(self.missing, self.labels)}"
         return basis
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> CalibrationDocument:
         """The entry in the bundle."""
         return {
             "version": 1,

@@ -1,12 +1,13 @@
 """Check whether a finished run is fit to be used: every problem has a name and a class before anyone sees the score."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import write_json
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.check import answer_findings, run_findings
 from nemo_evaluator.decisions.check.checked_run import CheckedRun, CheckLimits
 from nemo_evaluator.decisions.check.findings import FailureClass, Finding, Level, RunCheck
@@ -18,6 +19,9 @@ from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.statistics import by_problem
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import update_sums
+
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import BundleDocument, ValidityEntry
 
 _CHECKS: Final[tuple[Callable[[CheckedRun], Iterator[Finding]], ...]] = (
     run_findings.finished,
@@ -104,8 +108,8 @@ def check_run(
 
 
 def settle_status(
-    task: TaskPaths, document: JsonDict, written: WrittenRows | None = None
-) -> JsonDict:
+    task: TaskPaths, document: BundleDocument, written: WrittenRows | None = None
+) -> BundleDocument:
     """Store the status of the check in a bundle that was just written, so that every reader gets the same status.
 
     Args:
@@ -118,7 +122,7 @@ def settle_status(
     """
     path = task.root / f"{document['run_id']}.json"
     check = check_run(Bundle(path, document), written=written)
-    validity = {"status": str(check.status), "reasons": check.reasons}
+    validity: ValidityEntry = {"status": str(check.status), "reasons": check.reasons}
     if validity != document["validity"]:
         document["validity"] = validity
         write_json(path, document)

@@ -1,10 +1,13 @@
 """What a check of a run can find, and the status that follows from it."""
 
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from typing import Final
+from __future__ import annotations
 
-from nemo_evaluator.core.types import JsonDict
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.check.check_document import CheckDocument, FindingEntry
 
 
 class Level(StrEnum):
@@ -61,6 +64,15 @@ class Finding:
     message: str
     failure_class: FailureClass | None = None
 
+    def to_dict(self) -> FindingEntry:
+        """The JSON of the finding."""
+        return {
+            "check": self.check,
+            "level": self.level,
+            "message": self.message,
+            "failure_class": self.failure_class,
+        }
+
 
 @dataclass(slots=True)
 class RunCheck:
@@ -95,6 +107,15 @@ class RunCheck:
                 classes.append(finding.failure_class)
         return min(classes, key=list(FailureClass).index, default=None)
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> CheckDocument:
         """The JSON of the check."""
-        return asdict(self) | {"status": str(self.status), "failure_class": self.failure_class}
+        return {
+            "benchmark": self.benchmark,
+            "run_id": self.run_id,
+            "path": self.path,
+            "rows": self.rows,
+            "problems": self.problems,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "status": str(self.status),
+            "failure_class": self.failure_class,
+        }

@@ -1,13 +1,17 @@
 """The difference of two runs within each category of problems."""
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.statistics import Spending
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import CategoryDelta
 
 # More categories than this are labels of problems, not groups.
 MOST_CATEGORIES: Final = 1000
@@ -15,7 +19,7 @@ MOST_CATEGORIES: Final = 1000
 
 def category_deltas(
     baseline_rows: RowTable, pairing: Pairing, spending: Spending, *, confidence: float
-) -> dict[str, JsonDict]:
+) -> dict[str, CategoryDelta]:
     """The difference within each category of the baseline's problems, as reports store it.
 
     Args:
@@ -35,7 +39,7 @@ def category_deltas(
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     problems_by_category = np.split(order, starts[1:])
-    entries: dict[str, JsonDict] = {}
+    entries: dict[str, CategoryDelta] = {}
     for code, problems in zip(present.tolist(), problems_by_category, strict=True):
         baseline_rewards = pairing.baseline.rewards[problems]
         candidate_rewards = pairing.candidate.rewards[problems]

@@ -1,8 +1,10 @@
 """Problems that are right in one of two runs and wrong in the other, with both answers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -10,6 +12,13 @@ from nemo_evaluator.core.types import JsonDict, ReportMapping
 from nemo_evaluator.decisions.pairing import PairedBy, Pairing, Side, keys_of, pair
 from nemo_evaluator.runs.row import category_of
 from nemo_evaluator.runs.row_table import Ints, RowTable, table_of
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import (
+        FlipCounts,
+        FlipDocument,
+        FlipEntry,
+    )
 
 MOST_FLIPS: Final = 500
 RowsByStep: TypeAlias = Mapping[tuple[int, int], JsonDict]
@@ -54,6 +63,26 @@ class Flip:
     candidate_problem_idx: int = 0
     candidate_repeat: int = 0
 
+    def to_dict(self) -> FlipEntry:
+        """The JSON of the problem."""
+        return {
+            "problem_idx": self.problem_idx,
+            "repeat": self.repeat,
+            "expected_answer": self.expected_answer,
+            "baseline_reward": self.baseline_reward,
+            "candidate_reward": self.candidate_reward,
+            "category": self.category,
+            "baseline_response": self.baseline_response,
+            "candidate_response": self.candidate_response,
+            "baseline_answer": self.baseline_answer,
+            "candidate_answer": self.candidate_answer,
+            "prompt": self.prompt,
+            "scoring_details": self.scoring_details,
+            "candidate_scoring_details": self.candidate_scoring_details,
+            "candidate_problem_idx": self.candidate_problem_idx,
+            "candidate_repeat": self.candidate_repeat,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FlipReport(ReportMapping):
@@ -69,11 +98,16 @@ class FlipReport(ReportMapping):
     contingency: dict[str, int]
     regressions: list[Flip]
     improvements: list[Flip]
-    summary: JsonDict
+    summary: FlipCounts
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> FlipDocument:
         """The JSON of the report."""
-        return asdict(self)
+        return {
+            "contingency": self.contingency,
+            "regressions": [flip.to_dict() for flip in self.regressions],
+            "improvements": [flip.to_dict() for flip in self.improvements],
+            "summary": self.summary,
+        }
 
 
 def build_flip_report(
@@ -140,7 +174,7 @@ def _summary(
     lost: Ints,
     won: Ints,
     most: int,
-) -> JsonDict:
+) -> FlipCounts:
     """The counts of a flip report, in all and by category."""
     by_category: dict[str, dict[str, int]] = {}
     for kind, flipped in (("regressions", lost), ("improvements", won)):

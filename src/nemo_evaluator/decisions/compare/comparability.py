@@ -1,8 +1,10 @@
 """Whether two runs are comparable: settings that differ, and warnings for the reader of a comparison."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.statistics import STOPPED, spending_of
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import SettingEntry
 
 Kind = Literal["prompt", "generation", "dataset", "scorer", "solver", "size", "setting", "version"]
 
@@ -67,6 +72,15 @@ class SettingDifference:
     what: str
     baseline: Any
     candidate: Any
+
+    def to_dict(self) -> SettingEntry:
+        """The JSON of the difference."""
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+        }
 
     def __str__(self) -> str:
         if self.baseline is None and self.candidate is None:

@@ -1,18 +1,22 @@
 """Several comparisons at once: a folder of benchmarks, or several candidates against one baseline."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.decisions.compare.compare_runs import compare_runs
 from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.compare.report import RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict, worst
 from nemo_evaluator.decisions.match import discover_bundles, match_bundles
 from nemo_evaluator.runs.bundle import Bundle
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import CandidateDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class ComparisonSet:
         """The worst verdict of all comparisons."""
         return worst(entry.report.verdict for entry in self.entries)
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> CandidateDocument | dict[str, CandidateDocument]:
         """The JSON of the set.
 
         Returns:
@@ -63,14 +67,14 @@ class ComparisonSet:
         if not self.several_candidates:
             return self._benchmarks(self.entries)
         candidate_names = dict.fromkeys(entry.candidate for entry in self.entries)
-        reports_by_candidate: dict[str, Any] = {}
+        reports_by_candidate: dict[str, CandidateDocument] = {}
         for name in candidate_names:
             reports_by_candidate[name] = self._benchmarks(
                 [entry for entry in self.entries if entry.candidate == name]
             )
         return reports_by_candidate
 
-    def _benchmarks(self, entries: list[Entry]) -> JsonDict:
+    def _benchmarks(self, entries: list[Entry]) -> CandidateDocument:
         """The JSON of one candidate's comparisons."""
         if self.several_benchmarks:
             return {entry.benchmark: entry.report.to_dict() for entry in entries}

@@ -1,8 +1,10 @@
 """The report of a comparison, which is written, printed and attached to a gate decision."""
 
-from dataclasses import asdict, dataclass, field
+from __future__ import annotations
+
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from nemo_evaluator.core.files import write_json
 from nemo_evaluator.core.types import JsonDict, ReportMapping
@@ -12,6 +14,17 @@ from nemo_evaluator.decisions.compare.shifts import Shift
 from nemo_evaluator.decisions.compare.verdict import Relation, Verdict, mirrored
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.statistics import Interval, PairedTest, score
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import (
+        CategoryDelta,
+        ComparisonDocument,
+        DeltaEntry,
+        PairingEntry,
+        RunEntry,
+        SignificanceEntry,
+    )
+    from nemo_evaluator.decisions.missing_range import MissingRange
 
 REPORT_VERSION: Final = 1
 N_PERMUTATIONS: Final = 10_000
@@ -41,9 +54,18 @@ class RunSide:
     failed_rows: int
     invalid: list[str]
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> RunEntry:
         """The JSON of the side."""
-        return asdict(self) | {"score": score(self.score)}
+        return {
+            "run_id": self.run_id,
+            "config": self.config,
+            "path": self.path,
+            "score": score(self.score),
+            "problems": self.problems,
+            "rows": self.rows,
+            "failed_rows": self.failed_rows,
+            "invalid": self.invalid,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +96,18 @@ class Paired:
         unpaired = pairing.only_baseline, pairing.only_candidate
         unscored = pairing.baseline.unscored, pairing.candidate.unscored
         return cls(pairing.by, len(pairing), *unpaired, *unscored, round(pairing.share, 4))
+
+    def to_dict(self) -> PairingEntry:
+        """The JSON of the counts."""
+        return {
+            "by": self.by,
+            "paired": self.paired,
+            "only_baseline": self.only_baseline,
+            "only_candidate": self.only_candidate,
+            "unscored_baseline": self.unscored_baseline,
+            "unscored_candidate": self.unscored_candidate,
+            "share": self.share,
+        }
 
 
 @dataclass(slots=True)
@@ -126,13 +160,13 @@ class RegressionReport(ReportMapping):
     detectable: float | None
     needed: int | None
     available: int | None
-    score_deltas: dict[str, JsonDict]
-    runtime_deltas: dict[str, JsonDict]
-    category_deltas: dict[str, JsonDict]
+    score_deltas: dict[str, DeltaEntry]
+    runtime_deltas: dict[str, DeltaEntry]
+    category_deltas: dict[str, CategoryDelta]
     flips: FlipReport | None
     shifts: list[Shift]
     differences: list[SettingDifference]
-    missing: JsonDict
+    missing: MissingRange
     warnings: list[str] = field(default_factory=list)
     direction: str = "higher_is_better"
     moved: tuple[int, int] = (0, 0)
@@ -150,11 +184,11 @@ class RegressionReport(ReportMapping):
             return self.difference
         return mirrored(self.difference)
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> ComparisonDocument:
         """The report as JSON."""
         method = self.test.method.removesuffix("_limit")
         key = method if method == "mcnemar" else f"{method}_test"
-        report: JsonDict = {
+        report: ComparisonDocument = {
             "report_version": REPORT_VERSION,
             "benchmark": self.benchmark,
             "baseline": self.baseline.to_dict(),
@@ -166,19 +200,25 @@ class RegressionReport(ReportMapping):
             "direction": self.direction,
             "confidence": self.confidence,
             "difference": score(self.difference),
-            "pairing": asdict(self.pairing),
+            "pairing": self.pairing.to_dict(),
             "detectable_drop": _round(self.detectable),
             "problems_needed": self.needed,
             "problems_available": self.available,
             "score_deltas": self.score_deltas,
             "runtime_deltas": self.runtime_deltas,
             "shifts": [shift.to_dict() for shift in self.shifts],
-            "config_differences": [asdict(difference) for difference in self.differences],
+            "config_differences": [difference.to_dict() for difference in self.differences],
             "missing_data": self.missing,
             "test_used": key,
             "test_reason": self.test_reason,
-            key: self._test(key),
         }
+        significance = self._test(key)
+        if key == "mcnemar":
+            report["mcnemar"] = significance
+        elif key == "sign_test":
+            report["sign_test"] = significance
+        else:
+            report["permutation_test"] = significance
         if self.warnings:
             report["warnings"] = self.warnings
         if self.category_deltas:
@@ -187,11 +227,11 @@ class RegressionReport(ReportMapping):
             report["flip_report"] = self.flips.to_dict()
         return report
 
-    def _test(self, key: str) -> JsonDict:
+    def _test(self, key: str) -> SignificanceEntry:
         """The JSON of the significance test, in which a loss is positive."""
         test = self.test
         gain = self.gain
-        document: JsonDict = {
+        document: SignificanceEntry = {
             "p_value": test.p_value,
             "significant": test.significant,
             "method": "exact_binomial" if test.method in ("mcnemar", "sign") else test.method,
@@ -204,16 +244,12 @@ class RegressionReport(ReportMapping):
         }
         if key == "sign_test":
             worse, better = self.moved
-            document |= {
-                "n_positive": worse,
-                "n_negative": better,
-                "n_ties": test.n - worse - better,
-            }
+            document["n_positive"] = worse
+            document["n_negative"] = better
+            document["n_ties"] = test.n - worse - better
         elif key == "permutation_test":
-            document |= {
-                "observed_mean_diff": _round(-test.effect),
-                "n_permutations": N_PERMUTATIONS,
-            }
+            document["observed_mean_diff"] = _round(-test.effect)
+            document["n_permutations"] = N_PERMUTATIONS
             # Cohen's d for paired values: the effect size this test has always reported.
             if self.sd:
                 document["effect_size"] = _round(-test.effect / self.sd)

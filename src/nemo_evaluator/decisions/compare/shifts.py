@@ -1,14 +1,18 @@
 """Quantities other than the mean score that changed between two runs: lengths, latency, cost, shares, other scores."""
 
-from dataclasses import asdict, dataclass
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.runs.scores import Score
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.compare.comparison_document import DeltaEntry, ShiftEntry
 
 # A share that moves by this much is worth a warning: it changes what the score measures.
 _NOTEWORTHY: Final = 0.02
@@ -46,9 +50,16 @@ class Shift:
             return None
         return 100 * delta / self.baseline
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> ShiftEntry:
         """The JSON of the shift."""
-        return asdict(self) | {"delta": self.delta, "relative_pct": self.relative_pct}
+        return {
+            "name": self.name,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "unit": self.unit,
+            "delta": self.delta,
+            "relative_pct": self.relative_pct,
+        }
 
 
 def shifts(baseline: RowTable, candidate: RowTable) -> list[Shift]:
@@ -129,10 +140,10 @@ def _mean(values: np.ndarray) -> float | None:
     return None
 
 
-def score_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
+def score_deltas(left: Bundle, right: Bundle) -> dict[str, DeltaEntry]:
     """The change of every score that both bundles have; whether intervals overlap is None without all four bounds."""
     candidate_scores = {score.name: score for score in right.scores}
-    deltas: dict[str, JsonDict] = {}
+    deltas: dict[str, DeltaEntry] = {}
     for baseline_score in left.scores:
         candidate_score = candidate_scores.get(baseline_score.name)
         if candidate_score is None:
@@ -159,9 +170,9 @@ def _overlap(left: Score, right: Score) -> bool | None:
     return left.ci_lower <= right.ci_upper and right.ci_lower <= left.ci_upper
 
 
-def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, JsonDict]:
+def runtime_deltas(left: Bundle, right: Bundle) -> dict[str, DeltaEntry]:
     """The change of tokens and speed, as far as both bundles have them."""
-    deltas: dict[str, JsonDict] = {}
+    deltas: dict[str, DeltaEntry] = {}
     for name in _RUNTIME:
         baseline_value = getattr(left.runtime, name)
         candidate_value = getattr(right.runtime, name)

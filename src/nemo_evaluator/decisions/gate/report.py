@@ -1,11 +1,17 @@
 """The report of a gate: the decision and the evidence behind it."""
 
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from __future__ import annotations
 
-from nemo_evaluator.core.types import JsonDict, ReportMapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from nemo_evaluator.core.types import ReportMapping
 from nemo_evaluator.decisions.compare.report import REPORT_VERSION, RegressionReport
 from nemo_evaluator.decisions.compare.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nemo_evaluator.decisions.gate.gate_document import GateDocument, GateEntry, RemedyEntry
 
 
 class GateVerdict(StrEnum):
@@ -45,6 +51,14 @@ class Remedy:
     problems_needed: int | None
     repeats_needed: int | None
     words: str
+
+    def to_dict(self) -> RemedyEntry:
+        """The JSON of the remedy."""
+        return {
+            "problems_needed": self.problems_needed,
+            "repeats_needed": self.repeats_needed,
+            "words": self.words,
+        }
 
 
 @dataclass(slots=True)
@@ -117,17 +131,36 @@ class BenchmarkGate:
         warned = self.regression is not None and self.regression.verdict is Verdict.WARN
         return str(Verdict.WARN if warned else Verdict.INCONCLUSIVE)
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> GateEntry:
         """The JSON of the entry."""
-        document: JsonDict = {}
-        for name in self.__slots__:
-            if name not in ("regression", "remedy"):
-                document[name] = getattr(self, name)
-        regression = self.regression
-        document["status"] = str(self.status)
-        document["remedy"] = None if self.remedy is None else asdict(self.remedy)
-        document["regression_report"] = None if regression is None else regression.to_dict()
-        return document
+        return {
+            "benchmark": self.benchmark,
+            "tier": self.tier,
+            "status": str(self.status),
+            "metric": self.metric,
+            "direction": self.direction,
+            "max_drop_threshold": self.max_drop_threshold,
+            "max_relative_drop_threshold": self.max_relative_drop_threshold,
+            "baseline_score": self.baseline_score,
+            "candidate_score": self.candidate_score,
+            "delta": self.delta,
+            "relative_drop_pct": self.relative_drop_pct,
+            "delta_ci_lower": self.delta_ci_lower,
+            "delta_ci_upper": self.delta_ci_upper,
+            "ci_method": self.ci_method,
+            "delta_worst_case": self.delta_worst_case,
+            "delta_best_case": self.delta_best_case,
+            "in_points": self.in_points,
+            "n_paired": self.n_paired,
+            "p_pass": self.p_pass,
+            "p_breach": self.p_breach,
+            "p_breach_adjusted": self.p_breach_adjusted,
+            "absolute_breached": self.absolute_breached,
+            "relative_breached": self.relative_breached,
+            "reasons": self.reasons,
+            "remedy": None if self.remedy is None else self.remedy.to_dict(),
+            "regression_report": None if self.regression is None else self.regression.to_dict(),
+        }
 
 
 @dataclass(slots=True)
@@ -158,7 +191,7 @@ class GateReport(ReportMapping):
     correction: str
     sequential: bool
 
-    def to_dict(self) -> JsonDict:
+    def to_dict(self) -> GateDocument:
         """The JSON of the report."""
         return {
             "report_version": REPORT_VERSION,

@@ -21,6 +21,7 @@ from nemo_evaluator.scoring.metrics.judge import RubricJudge
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+    from nemo_evaluator.store.journal_record import JudgeCheck
 
 
 def majority(grades: Sequence[float]) -> float:
@@ -84,7 +85,7 @@ class EnsembleJudge:
         details: JsonDict = {"score": score, "aggregation": self._aggregation, "judges": judges}
         return MetricResult(self._rubric.reward(score), details)
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> JudgeCheck:
         """Check the canaries of each judge."""
         return {judge_name: await judge.check(first) for judge_name, judge in self._judges.items()}
 

@@ -19,6 +19,7 @@ from nemo_evaluator.scoring.metric import Canary, Metric, MetricInput, MetricRes
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+    from nemo_evaluator.store.journal_record import CanaryFields
 
 
 @runtime_checkable
@@ -83,7 +84,7 @@ class RubricJudge:
             (self.rubric.reward(score) + self.rubric.reward(swapped_score)) / 2, details
         )
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> CanaryFields:
         """Check that the judge grades the canaries correctly."""
         return await self._judge.check(Canary(sure=self.rubric.is_default), self.measure)
 
@@ -124,7 +125,7 @@ class EnvironmentJudge:
             "environment", {}, system=system_prompt, asked=canary_messages
         )
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> CanaryFields:
         """Check the benchmark's own canary, or else one of its first problem."""
         return await self._judge.check(self._canary or Canary.of(first), self.measure)
 

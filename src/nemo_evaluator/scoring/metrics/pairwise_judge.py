@@ -23,6 +23,7 @@ from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+    from nemo_evaluator.store.journal_record import CanaryFields
 
 _REMEMBERED: Final = 10_000
 
@@ -75,7 +76,7 @@ class PairwiseJudge:
         details["consistent"] = first == second
         return MetricResult(first if first == second else 0.5, details)
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> CanaryFields:
         """Check that the right canary wins over the wrong one, whichever of them comes first."""
         canary = Canary(sure=self._rubric.is_default)
 

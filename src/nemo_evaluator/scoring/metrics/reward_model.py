@@ -21,6 +21,7 @@ from nemo_evaluator.scoring.metric import Canary, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
+    from nemo_evaluator.store.journal_record import CanaryFields
 
 _ONE: Final = ("reward", "score")
 
@@ -102,7 +103,7 @@ class RewardModel:
             1.0 if score > reference_score else 0.5 if score == reference_score else 0.0, details
         )
 
-    async def check(self, first: SeedResult) -> JsonDict:
+    async def check(self, first: SeedResult) -> CanaryFields:
         """Check that the two canaries do not get the same number."""
 
         async def raw(sample: MetricInput) -> MetricResult:
