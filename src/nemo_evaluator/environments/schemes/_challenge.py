@@ -12,11 +12,15 @@ import random
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.environments.schemes._planting import Form, parse, planted
+from nemo_evaluator.environments.schemes._other_languages import plant_by_text
+from nemo_evaluator.environments.schemes._planting import Form, planted
+from nemo_evaluator.environments.schemes._source_edits import parse
+from nemo_evaluator.environments.schemes._traps import trapped
 
 _SCRIPTS: Final = (".sh", ".bash")
 # A heredoc, and a program on the command line that the shell's quoting does not change.
@@ -49,27 +53,57 @@ def plant_failures(
         The changed files, relative to the folder; empty if there is nothing to change.
     """
     shutil.copytree(tests, target, symlinks=True)
-    files: list[Path] = []
-    for path in sorted(target.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            files.append(path)
     # Helpers may assert something before a test looks at the work, so nel changes them only if there is nothing else.
     for form in Form:
         generator = random.Random(seed)
-        planted_files: list[str] = []
-        for path in files:
-            if path.suffix != ".py" and path.suffix not in _SCRIPTS:
-                continue
-            source = path.read_bytes()
-            changed_source = _with_failures(
-                source, path.suffix, form, chance=generator, earned_all=earned_all
-            )
-            if changed_source != source:
-                _rewrite(path, changed_source)
-                planted_files.append(path.relative_to(target).as_posix())
+        planted_files = _change_programs(
+            target, partial(planted, form=form, chance=generator, earned_all=earned_all)
+        )
         if planted_files:
             return planted_files
     return []
+
+
+def set_traps(
+    tests: Path, target: Path, *, earned_all: bool, has_control: bool, seed: int | None = None
+) -> list[str]:
+    """Copy a task's tests so that they succeed if one of their assertions holds although it must not.
+
+    Args:
+        tests: The folder with the task's tests.
+        target: The folder to write the copy to.
+        earned_all: Whether the work got the whole reward, so that every assertion is known to hold.
+        has_control: Whether a control on the known solution follows.
+        seed: Seeds the choice of wrong values, for reproducible copies.
+
+    Returns:
+        The changed files, relative to the folder; empty if there is nothing to change.
+    """
+    generator = random.Random(seed)
+
+    def trap(program: bytes) -> bytes | None:
+        return trapped(program, generator, earned_all=earned_all, has_control=has_control)
+
+    shutil.copytree(tests, target, symlinks=True)
+    return _change_programs(target, trap)
+
+
+def plant_in_other_languages(tests: Path, target: Path, *, seed: int | None = None) -> list[str]:
+    """Copy a task's tests with failures planted in what is not Python.
+
+    Args:
+        tests: The folder with the task's tests.
+        target: The folder to write the copy to.
+        seed: Seeds the choice of wrong values, for reproducible copies.
+
+    Returns:
+        The changed files, relative to the folder; empty if there is nothing to change.
+    """
+    shutil.copytree(tests, target, symlinks=True)
+    changed_files = plant_by_text(target, random.Random(seed))
+    for path, content in changed_files.items():
+        _rewrite(path, content)
+    return [path.relative_to(target).as_posix() for path in changed_files]
 
 
 def stop_tests(tests: Path, target: Path, planted: list[str]) -> None:
@@ -124,19 +158,41 @@ def _rewrite(path: Path, content: bytes) -> None:
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def _with_failures(
-    source: bytes, suffix: str, form: Form, chance: random.Random, *, earned_all: bool
-) -> bytes:
-    """Return the source of a Python file or shell script with failures planted in its Python programs."""
-    if suffix == ".py":
-        return planted(source, form, chance, earned_all=earned_all) or source
+def _change_programs(folder: Path, change: Callable[[bytes], bytes | None]) -> list[str]:
+    """Change the Python programs in a folder of tests, also those in shell scripts.
+
+    Args:
+        folder: The folder.
+        change: Returns a changed program; None for one that stays.
+
+    Returns:
+        The changed files, relative to the folder.
+    """
+    changed_files: list[str] = []
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.is_symlink():
+            continue
+        source = path.read_bytes()
+        if path.suffix == ".py":
+            changed_source = change(source) or source
+        elif path.suffix in _SCRIPTS:
+            changed_source = _change_script(source, change)
+        else:
+            continue
+        if changed_source != source:
+            _rewrite(path, changed_source)
+            changed_files.append(path.relative_to(folder).as_posix())
+    return changed_files
+
+
+def _change_script(source: bytes, change: Callable[[bytes], bytes | None]) -> bytes:
+    """Return a shell script with its Python programs changed."""
     script = source.decode("utf-8", "surrogateescape")
     for span, program in reversed(list(_inline_programs(script))):
-        changed_program = planted(
-            program.encode("utf-8", "surrogateescape"), form, chance, earned_all=earned_all
-        )
+        changed_program = change(program.encode("utf-8", "surrogateescape"))
         if changed_program is not None:
-            script = f"{script[: span.start]}{changed_program.decode('utf-8', 'surrogateescape')}{script[span.stop :]}"
+            changed_text = changed_program.decode("utf-8", "surrogateescape")
+            script = f"{script[: span.start]}{changed_text}{script[span.stop :]}"
     return script.encode("utf-8", "surrogateescape")
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from nemo_evaluator.core.errors import TamperError
-from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
+from nemo_evaluator.environments.schemes._challenge import (
+    plant_failures,
+    plant_in_other_languages,
+    set_traps,
+    stop_tests,
+    swap_rewards,
+)
 from nemo_evaluator.environments.schemes._harbor_runs import TaskRuns, comparable_reward
 from nemo_evaluator.environments.schemes._harbor_tests import TestRun
 
 _FEW: Final = 5
+_HALF: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Challenge:
-    """Challenges of one success.
+    """Challenges of one success, in turn with planted failures and with traps.
 
     Attributes:
         runs: Runs the tests.
@@ -25,9 +33,11 @@ class Challenge:
 
     runs: TaskRuns
     first: TestRun
+    # The system's generator: its state cannot be inferred from earlier challenges.
+    _with_traps: bool = field(default_factory=lambda: random.SystemRandom().random() < _HALF)
 
     async def run(self) -> bool:
-        """Verify again with planted failures.
+        """Verify again with planted failures or with traps.
 
         Returns:
             Whether the reward was lost, as it should be. False if the challenge is inconclusive.
@@ -35,17 +45,84 @@ class Challenge:
         Raises:
             TamperError: The reward was kept although the tests decide it.
         """
+        self._with_traps = not self._with_traps
+        if self._with_traps and await self._try_traps():
+            return True
         folder = self.runs.new_folder("challenge")
-        earned_all = comparable_reward(self.first) >= self.runs.task.reward_range[1]
-        planted_files = plant_failures(self.runs.folder, folder, earned_all=earned_all)
+        planted_files = plant_failures(self.runs.folder, folder, earned_all=self._earned_all)
         if not planted_files:
-            return await self._swap()
+            if self._with_traps:
+                return await self._swap() or await self._try_other_languages()
+            return await self._try_other_languages() or await self._swap()
+        return await self._loses(folder, planted_files, "the reward is the same with failures")
+
+    async def _try_traps(self) -> bool:
+        """Verify again with traps.
+
+        Returns:
+            Whether the reward was lost, as it should be. False if the tests have no place for a trap, or if honest work
+            falls into one.
+
+        Raises:
+            TamperError: The reward was kept, and honest work loses it.
+        """
+        folder = self.runs.new_folder("challenge")
+        trap_files = set_traps(
+            self.runs.folder,
+            folder,
+            earned_all=self._earned_all,
+            has_control=self._has_control,
+        )
+        if not trap_files:
+            return False
+        return await self._loses(folder, trap_files, "some tests still pass with failures")
+
+    async def _try_other_languages(self) -> bool:
+        """Verify again with failures planted in tests that are not Python.
+
+        Returns:
+            Whether the reward was lost, as it should be. False if the task has no known solution, if nel finds nothing
+            to change, or if honest work keeps the reward.
+
+        Raises:
+            TamperError: The reward was kept, and honest work loses it.
+        """
+        if not self._has_control:
+            return False
+        folder = self.runs.new_folder("challenge")
+        planted_files = plant_in_other_languages(self.runs.folder, folder)
+        if not planted_files:
+            return False
+        return await self._loses(folder, planted_files, "the reward is the same with failures")
+
+    @property
+    def _earned_all(self) -> bool:
+        """Whether the success got the highest reward."""
+        return comparable_reward(self.first) >= self.runs.task.reward_range[1]
+
+    @property
+    def _has_control(self) -> bool:
+        """Whether tests can run on the known solution."""
+        return self.runs.is_fresh and self.runs.task.has_solution
+
+    async def _loses(self, folder: Path, changed_files: list[str], finding: str) -> bool:
+        """Run changed tests.
+
+        Args:
+            folder: The changed tests.
+            changed_files: The files that differ from the task's tests.
+            finding: What it means if the reward is kept.
+
+        Returns:
+            Whether the reward was lost. False if honest work keeps it, too.
+
+        Raises:
+            TamperError: The reward was kept, and honest work loses it.
+        """
         if self._is_lost(await self.runs.run_or_break(folder)):
             return True
-        if await self._tests_decide(folder, planted_files):
-            raise TamperError(
-                f"the reward is the same with failures planted in {', '.join(planted_files[:_FEW])}"
-            )
+        if await self._tests_decide(folder, changed_files):
+            raise TamperError(f"{finding} planted in {', '.join(changed_files[:_FEW])}")
         return False
 
     async def _swap(self) -> bool:
@@ -71,7 +148,7 @@ class Challenge:
 
         The known solution shows this. Without one, nel runs tests that fail before they touch the work.
         """
-        if self.runs.is_fresh and self.runs.task.has_solution:
+        if self._has_control:
             return self._is_lost(await self.runs.run_on_solution(folder))
         stopped = self.runs.new_folder("stopped")
         stop_tests(self.runs.folder, stopped, planted_files)

@@ -25,6 +25,8 @@ _SOLUTION_SECONDS: Final = 1800.0
 _GOES_TO: Final = re.compile(
     r"""(?:\b(?:cd|pushd)\s+|\bPYTHONPATH=|\bsys\.path\.(?:insert\(\s*\d+\s*,|append\()\s*)["']?([^\s"';&|:)]+)"""
 )
+# The files that a patch among the tests changes.
+_PATCHES: Final = re.compile(r"^(?:---|\+\+\+) [ab]/(\S+)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -155,6 +157,8 @@ class TaskRuns:
                 self.scratch,
                 task_tests=frozenset(test_file_names),
                 test_folders=frozenset(_folders_named(self.task)),
+                patched_paths=frozenset(_PATCHES.findall(self.task.test_text)),
+                test_words=frozenset(re.findall(r"\w+", self.task.test_text)),
             )
         return self._workspaces
 
@@ -183,10 +187,7 @@ def comparable_reward(run: TestRun) -> float:
 
 def _folders_named(task: HarborTask) -> Iterator[str]:
     """Yield the folders that a task's tests change to, or add to Python's search path."""
-    for path in sorted((task.folder / "tests").rglob("*")):
-        if path.is_file():
-            source = path.read_text(encoding="utf-8", errors="replace")
-            for match in _GOES_TO.finditer(source):
-                yield match[1]
+    for match in _GOES_TO.finditer(task.test_text):
+        yield match[1]
     search_path = task.table("verifier", "env").get("PYTHONPATH")
     yield from str(search_path or "").split(":")

@@ -26,7 +26,7 @@ class SteeringCheck:
         runs: Runs the tests.
         allowed: The steering files that known solutions change, keyed by the content hash of the task; shared by
             all attempts.
-        challenges: Whether a challenge follows that can judge modules named like one of the standard library.
+        challenges: Whether a challenge follows, which can judge files that may be work.
     """
 
     runs: TaskRuns
@@ -38,7 +38,8 @@ class SteeringCheck:
 
         Returns:
             The files that the reward depends on, and that only a challenge can tell from work: new modules named like
-            one of the standard library. They run in the same process as the solution, and can do no more than it.
+            one of the standard library, and new packages that neither the tests nor a test runner import. Only the
+            solution runs them, and they can do no more than it.
 
         Raises:
             TamperError: The reward drops.
@@ -75,8 +76,9 @@ class SteeringCheck:
         if not task.has_solution:
             task_text = task.text
             named_paths: set[str] = set()
-            for path in steering:
-                if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in task_text:
+            for path, change in steering.items():
+                name = Path(path).name
+                if len(name) >= _SHORTEST_NAME and name in task_text and not change.is_of_tests:
                     named_paths.add(path)
             return named_paths
         if task.content_hash not in self.allowed:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -17,6 +15,7 @@ from nemo_evaluator.environments.schemes._assertions import (
     is_assertion,
     tested_value,
 )
+from nemo_evaluator.environments.schemes._source_edits import SourceEdits, parse
 from nemo_evaluator.environments.schemes._wrong_values import (
     constants_in,
     opposite_method,
@@ -36,64 +35,26 @@ class Form(Enum):
     OTHER_FUNCTIONS = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Insertion:
-    """A text to insert into a source, in place of ``length`` bytes.
-
-    Attributes:
-        at: The byte offset.
-        text: The inserted text.
-        length: The number of bytes that it replaces.
-    """
-
-    at: int
-    text: str
-    length: int = 0
-
-
-def parse(source: bytes) -> ast.Module | None:
-    """Parse a Python program; None if it is not valid."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def planted(source: bytes, form: Form, chance: random.Random, *, earned_all: bool) -> bytes | None:
     """Return a program with failing tests; None if it has none that nel can change."""
     tree = parse(source)
     if tree is None:
         return None
-    line_starts = [0]
-    for line in source.splitlines(keepends=True):
-        line_starts.append(line_starts[-1] + len(line))
-    planter = _Planter(source, line_starts, chance, earned_all=earned_all)
+    edits = SourceEdits(source)
+    planter = Planter(edits, chance, earned_all=earned_all)
     if form is Form.TEST_FUNCTIONS:
-        for test in _test_functions(tree):
+        for test in test_functions(tree):
             planter.plant_in_function(test)
     elif form is Form.MODULE:
-        planter.plant_in(_own_statements(tree.body))
+        planter.plant_in(own_statements(tree.body))
     else:
         for node in ast.walk(tree):
             if isinstance(node, Function):
-                planter.plant_in(_own_statements(node.body))
-    if not planter.insertions:
-        return None
-    changed_source = source
-    for insertion in sorted(planter.insertions, key=lambda item: item.at, reverse=True):
-        changed_source = (
-            changed_source[: insertion.at]
-            + insertion.text.encode()
-            + changed_source[insertion.at + insertion.length :]
-        )
-    if parse(changed_source) is not None:
-        return changed_source
-    return None
+                planter.plant_in(own_statements(node.body))
+    return edits.result()
 
 
-def _test_functions(tree: ast.Module) -> Iterator[Function]:
+def test_functions(tree: ast.Module) -> Iterator[Function]:
     """Yield the functions and methods that pytest or unittest run as tests."""
     for node in tree.body:
         if isinstance(node, Function) and node.name.startswith("test"):
@@ -104,34 +65,38 @@ def _test_functions(tree: ast.Module) -> Iterator[Function]:
                     yield inner
 
 
-def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield all statements of a body in order, except those inside its functions and classes."""
+def own_statements(
+    body: list[ast.stmt], skip: Callable[[ast.stmt], bool] = lambda _: False
+) -> Iterator[ast.stmt]:
+    """Yield all statements of a body in order, but not those in functions, in classes and in what ``skip`` selects."""
     for statement in body:
         yield statement
-        if isinstance(statement, Function | ast.ClassDef):
+        if isinstance(statement, Function | ast.ClassDef) or skip(statement):
             continue
         for name in ("body", "orelse", "finalbody"):
-            yield from _own_statements(getattr(statement, name, None) or [])
+            yield from own_statements(getattr(statement, name, None) or [], skip)
         for handler in getattr(statement, "handlers", ()):
-            yield from _own_statements(handler.body)
+            yield from own_statements(handler.body, skip)
 
 
-class _Planter:
-    """Collects the insertions for one source."""
+class Planter:
+    """Makes the assertions of one program fail.
 
-    def __init__(
-        self, source: bytes, starts: list[int], chance: random.Random, *, earned_all: bool
-    ) -> None:
-        self.insertions: list[Insertion] = []
-        self._source = source
-        self._starts = starts
+    Args:
+        edits: The changes of the program.
+        chance: Chooses the wrong values.
+        earned_all: Whether the work got the whole reward, so that every assertion is known to hold.
+    """
+
+    def __init__(self, edits: SourceEdits, chance: random.Random, *, earned_all: bool) -> None:
+        self._edits = edits
         self._chance = chance
         self._earned_all = earned_all
 
     def plant_in_function(self, function: Function) -> None:
         """Make one test function fail."""
-        if not self.plant_in(_own_statements(function.body)):
-            self._append_failure(function)
+        if not self.plant_in(own_statements(function.body)):
+            self.append_failure(function)
 
     def plant_in(self, statements: Iterator[ast.stmt]) -> bool:
         """Change all equalities among some statements; without any, negate the last assertion.
@@ -148,61 +113,85 @@ class _Planter:
                 is_changed = True
         if is_changed:
             return True
-        for statement in reversed(assertions):
-            tested = tested_value(statement)
-            if tested is not None:
-                self._negate(tested)
-                return True
-            if self._earned_all and self._invert_method(statement):
+        return any(self._reverse(statement) for statement in reversed(assertions))
+
+    def plant_assertion(self, statement: ast.stmt) -> bool:
+        """Change the value that one assertion expects, or reverse its condition.
+
+        Returns:
+            Whether there was something to change.
+        """
+        node = expected_value(statement)
+        if node is None:
+            return self._reverse(statement)
+        self._change_value(node, statement)
+        return True
+
+    def change_last_argument(self, call: ast.Call) -> bool:
+        """Change a constant in the last argument of a call that has one; return whether there is one."""
+        for argument in reversed(call.args):
+            constants = constants_in(argument)
+            if constants:
+                constant = self._chance.choice(constants)
+                assert isinstance(constant, ast.Constant)
+                self._edits.replace(constant, wrong_constant(constant.value, self._chance))
                 return True
         return False
+
+    def _reverse(self, statement: ast.stmt) -> bool:
+        """Reverse the condition of one assertion; return whether that is possible."""
+        tested = tested_value(statement)
+        if tested is not None:
+            self._negate(tested)
+            return True
+        return self._earned_all and self._invert_method(statement)
 
     def _change_value(self, node: ast.expr, statement: ast.stmt) -> None:
         """Make an assertion expect another value of the same type; of an unknown one, a list with it."""
         constants = constants_in(node)
         if not constants or has_tolerance(statement):
-            self._insert(self._start(node), "[")
-            self._insert(self._end(node), "]")
+            self._edits.insert(self._edits.start(node), "[")
+            self._edits.insert(self._edits.end(node), "]")
             return
         constant = self._chance.choice(constants)
         assert isinstance(constant, ast.Constant)
         wrong_source = wrong_constant(constant.value, self._chance)
-        start = self._start(constant)
-        end = self._end(constant)
+        start = self._edits.start(constant)
+        end = self._edits.end(constant)
         if self._earned_all:
-            self.insertions.append(Insertion(start, wrong_source, length=end - start))
+            self._edits.replace(constant, wrong_source)
             return
         # Partly successful work may give just the wrong value: it has to give both.
         changed_source = (
-            self._source[self._start(node) : start]
-            + wrong_source.encode()
-            + self._source[end : self._end(node)]
-        ).decode()
+            self._edits.text_between(self._edits.start(node), start)
+            + wrong_source
+            + self._edits.text_between(end, self._edits.end(node))
+        )
         comparison = statement.test if isinstance(statement, ast.Assert) else None
         if isinstance(comparison, ast.Compare):
             is_left = comparison.left is node
             # `5 == f(3)` becomes `(5) == f(3) == (7)`, and `f(3) == 5` becomes `(7) == f(3) == (5)`.
             if is_left:
-                self._insert(self._end(comparison), f" == ({changed_source})")
+                self._edits.insert(self._edits.end(comparison), f" == ({changed_source})")
             else:
-                self._insert(self._start(comparison), f"({changed_source}) == ")
+                self._edits.insert(self._edits.start(comparison), f"({changed_source}) == ")
             return
-        self._insert(self._start(node), "[")
-        self._insert(self._end(node), "]")
+        self._edits.insert(self._edits.start(node), "[")
+        self._edits.insert(self._edits.end(node), "]")
 
     def _negate(self, node: ast.expr) -> None:
         """Negate a tested condition."""
-        start = self._start(node)
-        end = self._end(node)
+        start = self._edits.start(node)
+        end = self._edits.end(node)
         if self._earned_all:
             if not self._invert(node):
-                self._insert(start, "not (")
-                self._insert(end, ")")
+                self._edits.insert(start, "not (")
+                self._edits.insert(end, ")")
             return
         # nel does not know which tests partly successful work passes: a planted failure must not make another one pass.
-        condition = self._text(node)
-        self._insert(start, "(")
-        self._insert(end, f") and not ({condition})")
+        condition = self._edits.text(node)
+        self._edits.insert(start, "(")
+        self._edits.insert(end, f") and not ({condition})")
 
     def _invert_method(self, statement: ast.stmt) -> bool:
         """Replace a unittest assertion by its opposite, if it has one."""
@@ -213,8 +202,8 @@ class _Planter:
         opposite = opposite_method(name)
         if opposite is None:
             return False
-        start = self._end(call.func) - len(name)
-        self.insertions.append(Insertion(start, opposite, length=len(name)))
+        start = self._edits.end(call.func) - len(name)
+        self._edits.replace_at(start, opposite, length=len(name))
         return True
 
     def _empty_membership(self, node: ast.expr) -> bool:
@@ -229,8 +218,7 @@ class _Planter:
         if not sources or len(constants) != len(container.elts):
             return False
         for constant, source in zip(constants, sources, strict=True):
-            start = self._start(constant)
-            self.insertions.append(Insertion(start, source, length=self._end(constant) - start))
+            self._edits.replace(constant, source)
         return True
 
     def _invert(self, node: ast.expr) -> bool:
@@ -242,15 +230,15 @@ class _Planter:
             return False
         assert isinstance(node, ast.Compare)
         operator, opposite = operators
-        gap_start = self._end(node.left)
-        gap = self._source[gap_start : self._start(node.comparators[0])]
-        if gap.count(operator.encode()) != 1 or b"#" in gap:
+        gap_start = self._edits.end(node.left)
+        gap = self._edits.text_between(gap_start, self._edits.start(node.comparators[0]))
+        if gap.count(operator) != 1 or "#" in gap or not gap.isascii():
             return False
-        position = gap_start + gap.index(operator.encode())
-        self.insertions.append(Insertion(position, opposite, length=len(operator)))
+        position = gap_start + gap.index(operator)
+        self._edits.replace_at(position, opposite, length=len(operator))
         return True
 
-    def _append_failure(self, function: Function) -> None:
+    def append_failure(self, function: Function) -> None:
         """Let a function without assertions fail at its end, unless it ends with ``return`` or ``raise``."""
         last_statement = function.body[-1]
         first_statement = function.body[0]
@@ -259,23 +247,9 @@ class _Planter:
         ):
             return
         indent = " " * first_statement.col_offset
-        line_end = self._starts[last_statement.end_lineno or last_statement.lineno]
-        if self._source[:line_end].endswith(b"\n"):
+        line_end = self._edits.line_end(last_statement)
+        if self._edits.text_between(line_end - 1, line_end) == "\n":
             newline = ""
         else:
             newline = "\n"
-        self._insert(line_end, f"{newline}{indent}raise AssertionError\n")
-
-    def _insert(self, at: int, text: str) -> None:
-        self.insertions.append(Insertion(at, text))
-
-    def _start(self, node: ast.expr) -> int:
-        return self._starts[node.lineno - 1] + node.col_offset
-
-    def _end(self, node: ast.expr) -> int:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self._starts[node.end_lineno - 1] + node.end_col_offset
-
-    def _text(self, node: ast.expr) -> str:
-        return self._source[self._start(node) : self._end(node)].decode()
+        self._edits.insert(line_end, f"{newline}{indent}raise AssertionError\n")
