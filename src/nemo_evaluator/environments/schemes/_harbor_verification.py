@@ -87,7 +87,7 @@ class Verification:
         if verdict.reward > self._lowest_reward:
             details = verdict.scoring_details
             details["unproven"] = _SHARED
-            details["challenged"] = self.challenges and await Challenge(runs, first_run).run()
+            details["challenged"] = self.challenges and await _is_challenged(runs, first_run)
         return verdict
 
     async def _verify(self, runs: TaskRuns) -> VerifyResult:
@@ -233,6 +233,12 @@ class Verification:
         reason = f"{run.failure}; {control_condition} they leave one"
         details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": reason}
         return VerifyResult(lowest, f"stopped its tests, reward={lowest:g}", details)
+
+
+async def _is_challenged(runs: TaskRuns, first: TestRun) -> bool:
+    """Return whether a success passes both kinds of challenge."""
+    challenge = Challenge(runs, first)
+    return await challenge.run() and await challenge.run()
 
 
 def _verdict(run: TestRun) -> VerifyResult:
