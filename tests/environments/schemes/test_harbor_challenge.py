@@ -49,6 +49,8 @@ class Runs:
         self.texts.append(text_of(folder))
         return PASSED if self.work_keeps in self.texts[-1] else LOST
 
+    run = run_or_break
+
     async def run_on_solution(self, folder: Path) -> TestRun:
         """Run tests on the known solution."""
         return PASSED if self.solution_keeps in text_of(folder) else LOST
@@ -82,6 +84,21 @@ async def test_a_trap_that_honest_work_falls_into_decides_nothing(tmp_path: Path
     # Planted failures decide in its place.
     assert [await rounds.run(), await rounds.run()] == [True, True]
     assert len(runs.texts) == 3
+
+
+@pytest.mark.parametrize("succeeds_without_assertions", [True, False])
+async def test_without_a_solution_tests_without_assertions_are_the_control(
+    succeeds_without_assertions: bool, tmp_path: Path
+) -> None:
+    keeps = "(Exception)" if succeeds_without_assertions else "(): assert"
+    runs = Runs(HarborTask(TASKS / "script"), tmp_path, work_keeps=keeps, is_fresh=False)
+    rounds = challenge(runs)
+    if succeeds_without_assertions:
+        assert [await rounds.run(), await rounds.run()] == [True, True]
+        assert sum("if 0: assert" in text for text in runs.texts) == 1
+    else:
+        with pytest.raises(TamperError, match="some tests still pass"):
+            assert [await rounds.run(), await rounds.run()]
 
 
 async def test_tests_in_other_languages_are_changed_and_exchanged_in_turn(tmp_path: Path) -> None:

@@ -104,6 +104,11 @@ def test_one_forged_assertion_is_enough(form: str, forger: str, tmp_path: Path) 
     assert run(tmp_path / "tests", FORGERS[forger], with_import(PROGRAMS[form])) == 0
 
 
+def test_open_traps_end_no_test(tmp_path: Path) -> None:
+    program = with_import(PROGRAMS["a script"])
+    assert run(tmp_path / "tests", FORGERS["ends the process"], program, is_open=True) == 1
+
+
 HELPER = """
 import unittest
 from calc import add

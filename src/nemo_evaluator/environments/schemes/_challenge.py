@@ -65,7 +65,13 @@ def plant_failures(
 
 
 def set_traps(
-    tests: Path, target: Path, *, earned_all: bool, has_control: bool, seed: int | None = None
+    tests: Path,
+    target: Path,
+    *,
+    earned_all: bool,
+    has_control: bool,
+    is_open: bool = False,
+    seed: int | None = None,
 ) -> list[str]:
     """Copy a task's tests so that they succeed if one of their assertions holds although it must not.
 
@@ -74,16 +80,19 @@ def set_traps(
         target: The folder to write the copy to.
         earned_all: Whether the work got the whole reward, so that every assertion is known to hold.
         has_control: Whether a control on the known solution follows.
+        is_open: Whether to skip the assertions instead, for a control on the same work.
         seed: Seeds the choice of wrong values, for reproducible copies.
 
     Returns:
         The changed files, relative to the folder; empty if there is nothing to change.
     """
-    generator = random.Random(seed)
-
-    def trap(program: bytes) -> bytes | None:
-        return trapped(program, generator, earned_all=earned_all, has_control=has_control)
-
+    trap = partial(
+        trapped,
+        chance=random.Random(seed),
+        earned_all=earned_all,
+        has_control=has_control,
+        is_open=is_open,
+    )
     shutil.copytree(tests, target, symlinks=True)
     return _change_programs(target, trap)
 

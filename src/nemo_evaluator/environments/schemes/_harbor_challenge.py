@@ -54,7 +54,7 @@ class Challenge:
             if self._with_traps:
                 return await self._swap() or await self._try_other_languages()
             return await self._try_other_languages() or await self._swap()
-        return await self._loses(folder, planted_files, "the reward is the same with failures")
+        return await self._loses(folder, planted_files)
 
     async def _try_traps(self) -> bool:
         """Verify again with traps.
@@ -67,15 +67,33 @@ class Challenge:
             TamperError: The reward was kept, and honest work loses it.
         """
         folder = self.runs.new_folder("challenge")
-        trap_files = set_traps(
+        trap_files = self._set_traps(folder)
+        if not trap_files:
+            return False
+        if self._is_lost(await self.runs.run_or_break(folder)):
+            return True
+        if self._has_control:
+            control_run = await self.runs.run_on_solution(folder)
+        else:
+            # Tests may succeed by other means than their exit code: without their assertions, too.
+            open_folder = self.runs.new_folder("open")
+            self._set_traps(open_folder, is_open=True)
+            control_run = await self.runs.run(open_folder)
+        if self._is_lost(control_run):
+            raise TamperError(
+                f"some tests still pass with failures planted in {', '.join(trap_files[:_FEW])}"
+            )
+        return False
+
+    def _set_traps(self, folder: Path, *, is_open: bool = False) -> list[str]:
+        """Write tests with traps to a folder; return the files that have some."""
+        return set_traps(
             self.runs.folder,
             folder,
             earned_all=self._earned_all,
             has_control=self._has_control,
+            is_open=is_open,
         )
-        if not trap_files:
-            return False
-        return await self._loses(folder, trap_files, "some tests still pass with failures")
 
     async def _try_other_languages(self) -> bool:
         """Verify again with failures planted in tests that are not Python.
@@ -93,7 +111,7 @@ class Challenge:
         planted_files = plant_in_other_languages(self.runs.folder, folder)
         if not planted_files:
             return False
-        return await self._loses(folder, planted_files, "the reward is the same with failures")
+        return await self._loses(folder, planted_files)
 
     @property
     def _earned_all(self) -> bool:
@@ -105,13 +123,12 @@ class Challenge:
         """Whether tests can run on the known solution."""
         return self.runs.is_fresh and self.runs.task.has_solution
 
-    async def _loses(self, folder: Path, changed_files: list[str], finding: str) -> bool:
-        """Run changed tests.
+    async def _loses(self, folder: Path, planted_files: list[str]) -> bool:
+        """Run tests with planted failures.
 
         Args:
             folder: The changed tests.
-            changed_files: The files that differ from the task's tests.
-            finding: What it means if the reward is kept.
+            planted_files: The files that differ from the task's tests.
 
         Returns:
             Whether the reward was lost. False if honest work keeps it, too.
@@ -121,8 +138,10 @@ class Challenge:
         """
         if self._is_lost(await self.runs.run_or_break(folder)):
             return True
-        if await self._tests_decide(folder, changed_files):
-            raise TamperError(f"{finding} planted in {', '.join(changed_files[:_FEW])}")
+        if await self._tests_decide(folder, planted_files):
+            raise TamperError(
+                f"the reward is the same with failures planted in {', '.join(planted_files[:_FEW])}"
+            )
         return False
 
     async def _swap(self) -> bool:

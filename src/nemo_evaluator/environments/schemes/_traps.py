@@ -49,7 +49,12 @@ _RETRIES: Final = ast.While | ast.Try | ast.TryStar
 
 
 def trapped(
-    source: bytes, chance: random.Random, *, earned_all: bool, has_control: bool
+    source: bytes,
+    chance: random.Random,
+    *,
+    earned_all: bool,
+    has_control: bool,
+    is_open: bool = False,
 ) -> bytes | None:
     """Return a program whose assertions are traps; None if nel can set none.
 
@@ -59,6 +64,7 @@ def trapped(
         earned_all: Whether the work got the whole reward, so that every assertion is known to hold.
         has_control: Whether a control on the known solution follows. Without it, nel sets only traps that no honest
             work can fall into.
+        is_open: Whether to skip the assertions instead: work that keeps its reward then falls into no trap.
     """
     tree = parse(source)
     if tree is None or not tree.body:
@@ -66,7 +72,7 @@ def trapped(
     edits = SourceEdits(source)
     planter = Planter(edits, chance, earned_all=earned_all)
     name = _new_name(chance)
-    setter = _TrapSetter(tree, edits, planter, name=name, has_control=has_control)
+    setter = _TrapSetter(tree, edits, planter, name=name, has_control=has_control, is_open=is_open)
     tests = list(test_functions(tree))
     if tests and not _calls_functions(tree):
         for test in tests:
@@ -102,9 +108,11 @@ class _TrapSetter:
         *,
         name: str,
         has_control: bool,
+        is_open: bool,
     ) -> None:
         self.count = 0
         self._name = name
+        self._is_open = is_open
         self._edits = edits
         self._planter = planter
         self._has_control = has_control
@@ -118,9 +126,9 @@ class _TrapSetter:
                 self._trap_expected_exception(statement)
             elif self._can_begin_at(statement) and self._plant(statement):
                 start = self._edits.start(statement)
-                self._edits.insert(
-                    start, f"{self._edits.newline_before(start)}with {self._name}(): "
-                )
+                condition = "if 0" if self._is_open else f"with {self._name}()"
+                newline = self._edits.newline_before(start)
+                self._edits.insert(start, f"{newline}{condition}: ")
                 self.count += 1
 
     def _statements(self, body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -165,9 +173,11 @@ class _TrapSetter:
         exception = expectations[0].args[0]
         if len(expectations) > 1:
             return
+        self.count += 1
+        if self._is_open:
+            return
         self._edits.insert(self._edits.start(statement.items[0].context_expr), f"{self._name}(), ")
         self._edits.replace(exception, self._name)
-        self.count += 1
 
 
 def _exception_expectations(statement: ast.With) -> list[ast.Call]:
