@@ -58,6 +58,13 @@ LEFT = {
         """        time.sleep(0.01)\nP\nprintf '{}' > out.json""",
         "KeyError",
     ),
+    "a program that reads the grading code": (
+        "cat > main.py <<'P'\nimport glob, re\n"
+        "for name in glob.glob('/tmp/nel-grade-*/*') + glob.glob('/tmp/nel-grade-*'):\n    text = open(name).read()\n"
+        """    for answer in re.findall(r'== ([0-9]+)', text)[:1]:\n        open('out.json', 'w').write('{"answer": %s}' % answer)\n"""
+        "P\nprintf '{}' > out.json; chmod 777 . out.json",
+        "KeyError",
+    ),
     "a program that ends the grader": (
         "printf 'import os\\nos.kill(os.getppid(), 9)\\n' > main.py; printf '{}' > out.json",
         "ended the grading",

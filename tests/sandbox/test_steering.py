@@ -199,7 +199,7 @@ STEERS = [
     "tox.toml", "features/environment.py", "rules.mak", "app/extra.gradle", "buildSrc/src/main/java/A.java",
     ".yarn/releases/yarn-4.cjs", "lib/Test/More.pm", "lib/Test/More/Deep.pm", "x.gemspec", "phpunit.dist.xml",
     "setup-jest.ts", "test/runtests.jl", "test/setup_suite.bash", "Setup.hs", "meson_options.txt",
-    "EGG-INFO/entry_points.txt", "a/\udce9/conftest.py", "-p/conftest.py",
+    "EGG-INFO/entry_points.txt", "__init__.py", "tests/__init__.py", "pkg/test/__init__.py", "a/\udce9/conftest.py", "-p/conftest.py",
 ]  # fmt: skip
 DOES_NOT = [
     "solution.py", "app/main.py", "pkg/types.py", "README.md", "data/json.txt", "bin/mine", "src/app/json.py",
@@ -231,6 +231,57 @@ def test_a_module_that_no_runner_needs_may_be_work() -> None:
         "queue.py",
         "types/__init__.py",
     }
+
+
+SITE = ".venv/lib/python3.11/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("path", "may_be_work"),
+    [
+        ("sums/__init__.py", True),
+        ("sums/_speed.cpython-311-x86_64-linux-gnu.so", True),
+        ("sums.py", True),
+        ("sums-1.0.dist-info/METADATA", True),
+        ("sums-1.0.dist-info/entry_points.txt", False),
+        ("sums.pth", False),
+        ("sums/__init__.pyc", False),
+        ("sitecustomize.py", False),
+        ("pytest_sums/__init__.py", False),
+        ("pluggy/__init__.py", False),
+        ("unittest/__init__.py", False),
+        ("numpy/testing.py", False),
+        ("there/more.py", False),
+        ("there-1.0.dist-info/METADATA", False),
+        ("named/__init__.py", False),
+    ],
+)
+def test_a_new_package_that_no_runner_imports_may_be_work(path: str, may_be_work: bool) -> None:
+    before = plain(f"{SITE}/there/__init__.py", f"{SITE}/there-1.0.dist-info/RECORD")
+    after = before | plain(f"{SITE}/{path}")
+    changes = steering_changes(
+        before, after, changes_between(before, after), test_words={"import", "named"}
+    )
+    assert changes[f"{SITE}/{path}"].may_be_work is may_be_work
+
+
+def test_a_package_outside_an_environment_or_changed_is_none_that_may_be_work() -> None:
+    before = plain(f"{SITE}/sums/__init__.py")
+    changes = steering_changes(before, {}, changes_between(before, {}))
+    assert not changes[f"{SITE}/sums/__init__.py"].may_be_work
+    after = plain("vendor/sums/__init__.py")
+    changes = steering_changes({}, after, changes_between({}, after))
+    assert not changes["vendor/sums/__init__.py"].may_be_work
+
+
+@pytest.mark.parametrize("path", ["a/cases.json", "a/cases.json/x", "a"])
+def test_a_file_that_the_tests_patch_is_theirs(path: str) -> None:
+    after = plain(path, "a2/cases.json")
+    changes = steering_changes(
+        {}, after, changes_between({}, after), patched_paths={"a/cases.json"}
+    )
+    assert list(changes) == [path]
+    assert changes[path].is_of_tests
 
 
 def test_a_module_where_the_tests_start_is_in_the_way_and_elsewhere_it_is_not() -> None:

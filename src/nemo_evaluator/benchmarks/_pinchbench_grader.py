@@ -6,13 +6,15 @@ so
 
 - it cannot be dumped: nobody of the same user can read its memory, environment or descriptors, or attach to it;
 - where it begins as root, it continues as a user without powers, who cannot change the Python that it runs on;
-- code of the workspace is not run in it: a task's code that imports such code is refused.
+- code of the workspace is not run in it: a task's code that imports such code is refused;
+- its files, with the task's code, are gone before any other program runs.
 """
 
 import ctypes
 import json
 import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,8 @@ def _grade(code: str, transcript_file: str, workspace: str) -> dict[str, Any]:
     refused: list[str] = []
     grade = runpy.run_path(code)["grade"]
     transcript = json.loads(Path(transcript_file).read_text(encoding="utf-8"))
+    # Programs that the task's code starts could read the right answers there.
+    shutil.rmtree(Path(code).parent)
     _give_up_root(workspace)
     _hide()
     _refuse_code_of(workspace, refused)

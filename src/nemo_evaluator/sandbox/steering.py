@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from nemo_evaluator.sandbox._installed_packages import may_be_dependency
 from nemo_evaluator.sandbox.snapshot import Change, Snapshot, SnapshotEntry
 
 _TABLE: Final = Path(__file__).with_name("steering.toml")
 _TASK_TEST: Final = "a file with the name of one of the task's tests"
+_PATCHED: Final = "a file that the task's tests change"
 _TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
 _MISSING: Final = object()
 
@@ -33,6 +35,8 @@ class SteeringRule:
     paths: tuple[re.Pattern[str], ...] = ()
     # Whether a known solution that changes one such file allows all of them.
     allows_all: bool = False
+    # Whether a new file may belong to a package that only the solution needs.
+    may_be_work: bool = False
 
     def matches(self, path: str) -> bool:
         """Whether the rule applies to a path."""
@@ -62,14 +66,16 @@ class SteeringChange:
         what: What the file does.
         change: Whether it was created, changed or removed.
         allows_all: Whether a known solution that changes one such file allows all of them.
-        may_be_work: Whether the file may also be a part of the solution that only shares its name with a module of the
-            standard library.
+        may_be_work: Whether the file may also be a part of the solution: it only shares its name with a module of the
+            standard library, or belongs to a package that the solution needs.
+        is_of_tests: Whether the tests bring the file, so that they name it although the task does not ask for it.
     """
 
     what: str
     change: Change
     allows_all: bool = False
     may_be_work: bool = False
+    is_of_tests: bool = False
 
 
 @cache
@@ -84,7 +90,13 @@ def table() -> Table:
         patterns = tuple(_pattern(path) for path in entry.get("paths", ()))
         names = tuple(entry.get("names", ()))
         rules.append(
-            SteeringRule(entry["what"], names, patterns, allows_all=entry.get("allow") == "rule")
+            SteeringRule(
+                entry["what"],
+                names,
+                patterns,
+                allows_all=entry.get("allow") == "rule",
+                may_be_work=entry.get("may_be_work", False),
+            )
         )
     shadows = content["shadows"]
     modules = (sys.stdlib_module_names | set(shadows["names"])) - set(shadows["not"])
@@ -104,6 +116,8 @@ def steering_changes(
     changes: Mapping[str, Change],
     task_tests: Collection[str] = (),
     start_folders: Collection[str] = (),
+    patched_paths: Collection[str] = (),
+    test_words: Collection[str] = (),
 ) -> dict[str, SteeringChange]:
     """Select the changes that steer tests.
 
@@ -113,6 +127,8 @@ def steering_changes(
         changes: all changes between the two.
         task_tests: the names of the files in the task's own tests.
         start_folders: folders in which the tests start programs, besides the usual ones.
+        patched_paths: files that the tests change.
+        test_words: all words in the task's tests.
 
     Returns:
         The steering changes by path.
@@ -120,8 +136,17 @@ def steering_changes(
     roots = _import_roots(after) | set(start_folders)
     steering_by_path: dict[str, SteeringChange] = {}
     for path, change in changes.items():
+        if _is_patched(path, patched_paths):
+            steering_by_path[path] = SteeringChange(_PATCHED, change, is_of_tests=True)
+            continue
         steering = _steering_change(
-            path, change, before, after=after, roots=roots, task_tests=task_tests
+            path,
+            change,
+            before,
+            after=after,
+            roots=roots,
+            task_tests=task_tests,
+            test_words=test_words,
         )
         if steering is not None:
             steering_by_path[path] = steering
@@ -135,12 +160,13 @@ def _steering_change(
     after: Snapshot,
     roots: Collection[str],
     task_tests: Collection[str],
+    test_words: Collection[str],
 ) -> SteeringChange | None:
     """How a change steers tests; None when it does not."""
     entry = after.get(path) or before[path]
     name = PurePosixPath(path).name
     if _takes_place_of_test(path, task_tests):
-        return SteeringChange(_TASK_TEST, change, allows_all=True)
+        return SteeringChange(_TASK_TEST, change, allows_all=True, is_of_tests=True)
     # An empty folder steers nothing, unless it takes the place of a file.
     if entry.kind == "folder" and change == "created":
         return None
@@ -151,7 +177,12 @@ def _steering_change(
         return SteeringChange(section[0], change)
     for rule in table().rules:
         if rule.matches(path):
-            return SteeringChange(rule.what, change, allows_all=rule.allows_all)
+            may_be_work = (
+                rule.may_be_work
+                and change == "created"
+                and may_be_dependency(path, before, reserved=table().modules, test_words=test_words)
+            )
+            return SteeringChange(rule.what, change, rule.allows_all, may_be_work)
     if _is_program(path, entry):
         return SteeringChange(table().programs["what"], change)
     if change == "created":
@@ -161,6 +192,14 @@ def _steering_change(
                 table().shadows["what"], change, may_be_work=_may_be_work(shadowed_module)
             )
     return None
+
+
+def _is_patched(path: str, patched_paths: Collection[str]) -> bool:
+    """Whether a change may keep the tests from changing a file: it is the file, or one in its place or on its way."""
+    return any(
+        other == path or other.startswith(f"{path}/") or path.startswith(f"{other}/")
+        for other in patched_paths
+    )
 
 
 def _takes_place_of_test(path: str, task_tests: Collection[str]) -> bool:

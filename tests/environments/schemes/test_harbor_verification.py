@@ -11,7 +11,7 @@ import pytest
 
 from nemo_evaluator.core.errors import SandboxError, TamperError
 from nemo_evaluator.core.types import SandboxSpec
-from nemo_evaluator.environments.schemes import _harbor_verification
+from nemo_evaluator.environments.schemes import _harbor_runs
 from nemo_evaluator.environments.schemes._harbor_task import HarborTask
 from nemo_evaluator.environments.schemes._harbor_tests import (
     TaskTests,
@@ -86,7 +86,7 @@ class Scripted(TaskTests):
 
 @pytest.fixture(autouse=True)
 def _scripted_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_harbor_verification, "Workspaces", Workspaces)
+    monkeypatch.setattr(_harbor_runs, "Workspaces", Workspaces)
     monkeypatch.setattr(Scripted, "with_work", True)
 
 

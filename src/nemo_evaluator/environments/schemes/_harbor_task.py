@@ -108,9 +108,14 @@ class HarborTask:
     @property
     def text(self) -> str:
         """The text of the instruction and the tests."""
-        paths = [self.folder / INSTRUCTION, *sorted((self.folder / "tests").rglob("*"))]
+        instruction = (self.folder / INSTRUCTION).read_text(encoding="utf-8", errors="replace")
+        return f"{instruction}\n{self.test_text}"
+
+    @property
+    def test_text(self) -> str:
+        """The text of all files of the tests."""
         file_texts: list[str] = []
-        for path in paths:
+        for path in sorted((self.folder / "tests").rglob("*")):
             if path.is_file():
                 file_texts.append(path.read_text(encoding="utf-8", errors="replace"))
         return "\n".join(file_texts)

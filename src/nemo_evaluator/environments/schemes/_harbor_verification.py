@@ -4,9 +4,9 @@ A task's tests run beside the agent's work, so the work can tamper with them. A 
 three checks:
 
 - The tests still pass after every file that steers a test runner, a shell or an interpreter is restored to its state
-  at the start of the task. Files that the task's known solution changes as well are exempt.
-- The same tests, with failures planted in them, do not pass.
-- The same tests pass again. Repetitions and challenges come in an unpredictable order.
+  at the start of the task. Files that the task's known solution changes as well are exempt (`_harbor_steering`).
+- The same tests, with failures planted in them, do not pass (`_harbor_challenge`).
+- The same tests pass again. Repetitions and challenges come in an unpredictable order (`_confirmation`).
 
 Work that keeps its tests from finishing, or from writing a reward, gets the lowest reward if the tests finish without
 that work.
@@ -14,42 +14,33 @@ that work.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from nemo_evaluator.core.errors import BoundaryError, SandboxError, ScorerError, TamperError
+from nemo_evaluator.core.errors import SandboxError, ScorerError, TamperError
 from nemo_evaluator.core.types import JsonDict, VerifyResult
-from nemo_evaluator.environments.schemes._challenge import plant_failures, stop_tests, swap_rewards
 from nemo_evaluator.environments.schemes._confirmation import confirm
-from nemo_evaluator.environments.schemes._harbor_task import SOLUTION, HarborTask
+from nemo_evaluator.environments.schemes._harbor_challenge import Challenge
+from nemo_evaluator.environments.schemes._harbor_runs import TaskRuns
+from nemo_evaluator.environments.schemes._harbor_steering import (
+    SteeringCheck,
+    described,
+    steered,
+)
 from nemo_evaluator.environments.schemes._harbor_tests import (
     TaskTests,
     TestRun,
     UnusableRewardError,
 )
-from nemo_evaluator.environments.schemes._workspace_changes import Workspaces
 from nemo_evaluator.sandbox.base import Sandbox
-from nemo_evaluator.sandbox.lazy_sandbox import VerifierSandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
-_SOLUTION_SECONDS: Final = 1800.0
-_SHOWN: Final = 50
-_FEW: Final = 5
 _SHARED: Final = (
     "the tests ran in the sandbox that the agent used, so it may have changed what they run with"
 )
-# `cd FOLDER`, `export PYTHONPATH=FOLDER`, `sys.path.insert(0, "FOLDER")`
-_GOES_TO: Final = re.compile(
-    r"""(?:\b(?:cd|pushd)\s+|\bPYTHONPATH=|\bsys\.path\.(?:insert\(\s*\d+\s*,|append\()\s*)["']?([^\s"';&|:)]+)"""
-)
-# Shorter file names are too likely to occur in a text by chance.
-_SHORTEST_NAME: Final = 4
 
 
 @dataclass(slots=True)
@@ -68,14 +59,6 @@ class Verification:
     sandbox: Sandbox
     allowed: dict[str, dict[str, SteeringChange]] = field(default_factory=dict)
     challenges: bool = True
-    _scratch: Path = field(default_factory=Path, init=False)
-    _workspaces: Workspaces | None = field(default=None, init=False)
-    _folders: int = field(default=0, init=False)
-
-    @property
-    def _folder(self) -> Path:
-        """The task's folder of tests."""
-        return self.tests.task.folder / "tests"
 
     async def run(self) -> VerifyResult:
         """Run the tests and the checks against tampering.
@@ -88,61 +71,112 @@ class Verification:
             TamperError: The reward depends on files that steer the tests, or does not depend on the tests.
         """
         with tempfile.TemporaryDirectory(prefix="nel-verify-") as scratch:
-            self._scratch = Path(scratch)
-            if not isinstance(self.sandbox, VerifierSandbox):
-                return await self._verify_shared()
-            return await self._verify(self.sandbox)
+            runs = TaskRuns(self.tests, self.sandbox, Path(scratch))
+            if runs.is_fresh:
+                return await self._verify(runs)
+            return await self._verify_shared(runs)
 
-    async def _verify_shared(self) -> VerifyResult:
+    @property
+    def _lowest_reward(self) -> float:
+        return self.tests.task.reward_range[0]
+
+    async def _verify_shared(self, runs: TaskRuns) -> VerifyResult:
         """Verify in the agent's own sandbox, where nel cannot tell what the agent changed."""
-        first_run = await self.tests.run(self.sandbox, self._folder)
+        first_run = await runs.run(runs.folder)
         verdict = _verdict(first_run)
-        if verdict.reward > self.tests.task.reward_range[0]:
-            verdict.scoring_details["unproven"] = _SHARED
-            verdict.scoring_details["challenged"] = self.challenges and await self._challenge(
-                first_run
-            )
+        if verdict.reward > self._lowest_reward:
+            details = verdict.scoring_details
+            details["unproven"] = _SHARED
+            details["challenged"] = self.challenges and await _is_challenged(runs, first_run)
         return verdict
 
-    async def _verify(self, sandbox: VerifierSandbox) -> VerifyResult:
+    async def _verify(self, runs: TaskRuns) -> VerifyResult:
         """Verify in fresh sandboxes, into which nel copies the agent's work."""
-        home_inside = await self._home_is_inside(sandbox)
+        home_inside = await runs.home_is_inside()
         if home_inside:
-            await self._ready()
-            assert self._workspaces is not None
-            self._workspaces.hand_over()
-        first_run = await self._attempt(sandbox)
-        if isinstance(first_run.failure, UnusableRewardError):
-            await self._blame(first_run, first_run.failure)
-        if isinstance(first_run.failure, SandboxError | ScorerError):
-            second_run = await self._second_attempt(first_run.failure)
-            if second_run.failure is not None:
-                return self._stopped(first_run)
-            first_run = second_run
+            await runs.prepare()
+            runs.hand_over()
+        first_run = await self._first_run(runs)
+        if first_run.failure is not None:
+            return self._stopped(first_run)
         verdict = _verdict(first_run)
-        if verdict.reward <= self.tests.task.reward_range[0]:
+        if verdict.reward <= self._lowest_reward:
             return verdict
-        details = verdict.scoring_details
         if not home_inside:
-            await self._ready()
-        steering = self._steering
-        if steering:
-            details["steering_changes"] = _described(steering)
-            suspect_paths = await self._differ(first_run, steering)
-        else:
-            suspect_paths = set()
+            await runs.prepare()
+        if runs.steering:
+            verdict.scoring_details["steering_changes"] = described(runs.steering)
+        steering_check = SteeringCheck(runs, self.allowed, self.challenges)
+        suspect_paths = await steering_check.suspect_paths(first_run)
         if self.challenges:
-            verdict = await self._confirm(first_run, verdict)
+            verdict = await self._confirm(runs, first_run, verdict)
         else:
-            details["challenged"] = False
+            verdict.scoring_details["challenged"] = False
         if suspect_paths and not verdict.scoring_details["challenged"]:
-            raise _steered(suspect_paths)
+            raise steered(suspect_paths)
         return verdict
 
-    async def _confirm(self, first: TestRun, verdict: VerifyResult) -> VerifyResult:
+    async def _first_run(self, runs: TaskRuns) -> TestRun:
+        """Run the tests, again if they leave no verdict: the cause may be an overloaded machine or flaky tests.
+
+        Returns:
+            The run; with a failure if the work twice kept its tests from leaving a reward.
+
+        Raises:
+            BoundaryError: The tests leave no reward without the agent's work either.
+            TamperError: The run found tampering.
+        """
+        first_run = await self._blamed_attempt(runs)
+        failure = first_run.failure
+        if not isinstance(failure, SandboxError | ScorerError):
+            return first_run
+        control_run = await runs.control()
+        if control_run.failure is not None:
+            raise failure
+        await runs.prepare()
+        runs.hand_over()
+        second_run = await self._blamed_attempt(runs)
+        if second_run.failure is not None:
+            return first_run
+        return second_run
+
+    async def _blamed_attempt(self, runs: TaskRuns) -> TestRun:
+        """Run the tests once.
+
+        Raises:
+            TamperError: The run found tampering, or the agent wrote a reward that the task cannot give.
+            UnusableRewardError: The task's own tests may have written such a reward.
+        """
+        run = await runs.attempt()
+        if isinstance(run.failure, UnusableRewardError):
+            await self._blame(runs, run, run.failure)
+        if isinstance(run.failure, TamperError):
+            raise run.failure
+        return run
+
+    async def _blame(self, runs: TaskRuns, run: TestRun, refused: UnusableRewardError) -> None:
+        """Raise the error for a reward that the task cannot give.
+
+        The agent is at fault if the known solution gets a valid reward. Without a solution, the agent is at fault if
+        the reward does not change when failures are planted in the tests.
+
+        Raises:
+            TamperError: The agent wrote the reward.
+            UnusableRewardError: The task's own tests may have written it.
+        """
+        if self.tests.task.has_solution:
+            control_run = await runs.control()
+            if control_run.failure is None:
+                raise TamperError(refused.message)
+        elif self.challenges:
+            await Challenge(runs, run).run()
+        raise refused
+
+    async def _confirm(self, runs: TaskRuns, first: TestRun, verdict: VerifyResult) -> VerifyResult:
         """Verify a success again, with the same tests and with planted failures.
 
         Args:
+            runs: Runs the tests.
             first: The run that succeeded.
             verdict: The verdict of that run.
 
@@ -154,9 +188,14 @@ class Verification:
             BoundaryError: Most repetitions left no reward, and the tests leave none without the agent's work either.
         """
         started = time.perf_counter()
-        confirmation = await confirm(
-            first, repeat=self._repeat, challenge=partial(self._challenge, first)
-        )
+
+        async def repeat() -> TestRun:
+            repeated_run = await runs.run_or_break(runs.folder)
+            if isinstance(repeated_run.failure, TamperError):
+                raise repeated_run.failure
+            return repeated_run
+
+        confirmation = await confirm(first, repeat=repeat, challenge=Challenge(runs, first).run)
         details = verdict.scoring_details
         details["challenged"] = confirmation.challenged
         details["challenge_ms"] = round((time.perf_counter() - started) * 1000, 1)
@@ -167,11 +206,11 @@ class Verification:
             for run in confirmation.differing_runs
         ]
         details["unsteady"] = f"the same tests gave {', '.join(rewards)}"
-        settled_verdict = await self._settled(confirmation.run)
+        settled_verdict = await self._settled(runs, confirmation.run)
         settled_verdict.scoring_details = details | settled_verdict.scoring_details
         return settled_verdict
 
-    async def _settled(self, run: TestRun) -> VerifyResult:
+    async def _settled(self, runs: TaskRuns, run: TestRun) -> VerifyResult:
         """Return the verdict of the run that stands; the lowest reward if the work kept it from leaving one.
 
         Raises:
@@ -179,97 +218,14 @@ class Verification:
         """
         if run.failure is None:
             return _verdict(run)
-        control_run = await self._control()
+        control_run = await runs.control()
         if control_run.failure is not None:
             raise run.failure
         return self._stopped(run)
 
-    async def _repeat(self) -> TestRun:
-        """Run the tests again on the agent's work; a broken sandbox is the run's failure."""
-        try:
-            repeated_run = await self._run_again(self._folder)
-        except SandboxError as error:
-            return TestRun(None, failure=error)
-        if isinstance(repeated_run.failure, TamperError):
-            raise repeated_run.failure
-        return repeated_run
-
-    @property
-    def _home(self) -> str | None:
-        """The home directory of the tests; None if it is the sandbox's own."""
-        return self._workspaces.home if self._workspaces is not None else None
-
-    @property
-    def _steering(self) -> dict[str, SteeringChange]:
-        """The steering files that the agent changed, by path."""
-        assert self._workspaces is not None
-        assert self._workspaces.work is not None
-        return self._workspaces.work.steering
-
-    async def _home_is_inside(self, sandbox: Sandbox) -> bool:
-        """Return whether the image's home directory, with its start-up files, is inside the workspace."""
-        home_result = await sandbox.exec('printf %s "$HOME"', cwd="/")
-        home = Path(home_result.stdout or "/")
-        workdir = self.tests.task.workdir
-        return home.is_relative_to(workdir) or workdir == "/"
-
-    async def _ready(self) -> None:
-        """Prepare a fresh sandbox with the agent's work, and record what the work changed."""
-        assert isinstance(self.sandbox, VerifierSandbox)
-        self._workspaces = self._new_workspaces(self.sandbox)
-        await self._workspaces.prepare()
-
-    def _new_workspaces(self, sandbox: VerifierSandbox) -> Workspaces:
-        """Build the `Workspaces` for a sandbox."""
-        test_file_names = frozenset(path.name for path in self._folder.rglob("*") if path.is_file())
-        test_folders = frozenset(_folders_named(self.tests.task))
-        return Workspaces(
-            sandbox,
-            self.tests.task.workdir,
-            self._scratch,
-            task_tests=test_file_names,
-            test_folders=test_folders,
-        )
-
-    async def _attempt(self, sandbox: Sandbox) -> TestRun:
-        """Run the task's tests; if the sandbox breaks, return the error as the run's failure."""
-        try:
-            return await self.tests.run(sandbox, self._folder, self._home)
-        except SandboxError as error:
-            return TestRun(None, failure=error)
-
-    async def _control(self) -> TestRun:
-        """Run the task's tests without the agent's work: on the known solution, else on the task's initial state."""
-        assert isinstance(self.sandbox, VerifierSandbox)
-        if self._workspaces is None:
-            self._workspaces = self._new_workspaces(self.sandbox)
-        await self._workspaces.prepare(with_work=False)
-        if self.tests.task.has_solution:
-            await self._solve()
-        return await self._attempt(self.sandbox)
-
-    async def _second_attempt(self, failure: BoundaryError) -> TestRun:
-        """Run the tests again if they left no verdict, because the cause may be an overloaded machine or flaky tests.
-
-        Raises:
-            BoundaryError: The tests leave no reward without the agent's work either; this is the given failure.
-            TamperError: The second run found tampering.
-        """
-        control_run = await self._control()
-        if control_run.failure is not None:
-            raise failure
-        assert self._workspaces is not None
-        await self._workspaces.prepare()
-        second_run = await self._attempt(self._workspaces.hand_over())
-        if isinstance(second_run.failure, UnusableRewardError):
-            await self._blame(second_run, second_run.failure)
-        if isinstance(second_run.failure, TamperError):
-            raise second_run.failure
-        return second_run
-
     def _stopped(self, run: TestRun) -> VerifyResult:
         """Return the lowest reward, for work that keeps its tests from leaving one."""
-        lowest = self.tests.task.reward_range[0]
+        lowest = self._lowest_reward
         if self.tests.task.has_solution:
             control_condition = "on the known solution"
         else:
@@ -278,175 +234,11 @@ class Verification:
         details: JsonDict = {"method": "harbor", **run.details, "stopped_tests": reason}
         return VerifyResult(lowest, f"stopped its tests, reward={lowest:g}", details)
 
-    async def _run_again(self, folder: Path, restore: Collection[str] = ()) -> TestRun:
-        """Run tests in an unused sandbox, or in the agent's own if there is no other."""
-        if self._workspaces is None:
-            return await self.tests.run(self.sandbox, folder)
-        await self._workspaces.prepare(restore)
-        return await self.tests.run(self._workspaces.hand_over(), folder, self._home)
 
-    async def _differ(self, first: TestRun, steering: dict[str, SteeringChange]) -> set[str]:
-        """Compare the reward with the one that the agent's work gets when its steering files are restored.
-
-        Returns:
-            The files that the reward depends on, and that only a challenge can tell from work: new modules named like
-            one of the standard library. They run in the same process as the solution, and can do no more than it.
-
-        Raises:
-            TamperError: The reward drops.
-        """
-        if await self._stands(first, steering):
-            return set()
-        allowed_paths = await self._allowed(steering)
-        refused_paths = set(steering) - allowed_paths
-        if not refused_paths or (allowed_paths and await self._stands(first, refused_paths)):
-            return set()
-        suspect_paths = {path for path in refused_paths if steering[path].may_be_work}
-        refused_paths -= suspect_paths
-        if not suspect_paths or not self.challenges:
-            raise _steered(refused_paths | suspect_paths)
-        if refused_paths and not await self._stands(first, refused_paths):
-            raise _steered(refused_paths)
-        return suspect_paths
-
-    async def _stands(self, first: TestRun, restore: Collection[str]) -> bool:
-        """Return whether the reward holds with some files restored; flaky tests get a second try."""
-        for _ in range(2):
-            repeated_run = await self._run_again(self._folder, restore)
-            if _reward(repeated_run) >= _reward(first):
-                return True
-        return False
-
-    async def _allowed(self, steering: dict[str, SteeringChange]) -> set[str]:
-        """Return which of the agent's changed steering files the task requires.
-
-        The known solution decides. Without one, a file is allowed if the task's instruction or tests name it.
-        """
-        task = self.tests.task
-        if not task.has_solution:
-            task_text = task.text
-            named_paths: set[str] = set()
-            for path in steering:
-                if len(Path(path).name) >= _SHORTEST_NAME and Path(path).name in task_text:
-                    named_paths.add(path)
-            return named_paths
-        if task.content_hash not in self.allowed:
-            self.allowed[task.content_hash] = await self._solution_changes()
-        solution_changes = self.allowed[task.content_hash]
-        solution_kinds = {change.what for change in solution_changes.values()}
-        allowed_paths = set(steering) & set(solution_changes)
-        for path, change in steering.items():
-            if change.allows_all and change.what in solution_kinds:
-                allowed_paths.add(path)
-        return allowed_paths
-
-    async def _solution_changes(self) -> dict[str, SteeringChange]:
-        """Return the steering files that the known solution changes, by path."""
-        assert self._workspaces is not None
-        await self._workspaces.prepare(with_work=False)
-        before = await self._workspaces.snapshot("unsolved")
-        await self._solve()
-        after = await self._workspaces.snapshot("solved")
-        return self._workspaces.compare(before, after).steering
-
-    async def _solve(self) -> None:
-        """Run the known solution in the current sandbox."""
-        sandbox = self.sandbox
-        task = self.tests.task
-        mkdir_result = await sandbox.exec(
-            ["sh", "-c", f"mkdir -p {SOLUTION} && test -w {SOLUTION}"], cwd="/"
-        )
-        solution_folder = SOLUTION if mkdir_result.ok else f"/tmp{SOLUTION}"  # noqa: S108 - inside the sandbox
-        await sandbox.upload(task.folder / "solution", solution_folder)
-        seconds = max(task.agent_seconds or 0.0, task.verifier_seconds, _SOLUTION_SECONDS)
-        await sandbox.exec(["bash", f"{solution_folder}/solve.sh"], timeout=seconds)
-
-    async def _challenge(self, first: TestRun) -> bool:
-        """Verify again with planted failures.
-
-        Returns:
-            Whether the reward was lost, as it should be. False if the challenge is inconclusive.
-
-        Raises:
-            TamperError: The reward was kept although the tests decide it.
-        """
-        folder = self._new_folder("challenge")
-        earned_all = _reward(first) >= self.tests.task.reward_range[1]
-        planted_files = plant_failures(self._folder, folder, earned_all=earned_all)
-        if not planted_files:
-            return await self._swap(first)
-        if _reward(await self._run_challenge(folder)) < _reward(first):
-            return True
-        if await self._tests_decide(first, folder, planted_files):
-            raise TamperError(
-                f"the reward is the same with failures planted in {', '.join(planted_files[:_FEW])}"
-            )
-        return False
-
-    async def _run_challenge(self, folder: Path) -> TestRun:
-        """Run tests with planted failures; work that breaks its sandbox then has no reward to keep."""
-        try:
-            return await self._run_again(folder)
-        except SandboxError as error:
-            if self._workspaces is None:
-                raise
-            return TestRun(None, failure=error)
-
-    def _new_folder(self, purpose: str) -> Path:
-        """Return the path of a folder of tests that does not exist yet."""
-        self._folders += 1
-        return self._scratch / f"{purpose}-{self._folders}"
-
-    async def _swap(self, first: TestRun) -> bool:
-        """Verify again with the rewards for success and failure swapped in ``test.sh``.
-
-        Returns:
-            Whether the rewards could be swapped and the reward was lost, as it should be.
-
-        Raises:
-            TamperError: The reward was kept, so something other than the tests wrote it.
-        """
-        folder = self._new_folder("swapped")
-        if not swap_rewards(self._folder, folder):
-            return False
-        if _reward(await self._run_challenge(folder)) >= _reward(first):
-            raise TamperError(
-                "the reward is the same with the rewards for success and failure exchanged"
-            )
-        return True
-
-    async def _tests_decide(self, first: TestRun, folder: Path, planted: list[str]) -> bool:
-        """Return whether honest work would lose its reward in a challenge.
-
-        The known solution shows this. Without one, nel runs tests that fail before they touch the work.
-        """
-        if self._workspaces is not None and self.tests.task.has_solution:
-            await self._workspaces.prepare(with_work=False)
-            await self._solve()
-            return _reward(await self.tests.run(self.sandbox, folder, self._home)) < _reward(first)
-        stopped = self._new_folder("stopped")
-        stop_tests(self._folder, stopped, planted)
-        return _reward(await self._run_again(stopped)) < _reward(first)
-
-    async def _blame(self, run: TestRun, refused: UnusableRewardError) -> None:
-        """Raise the error for a reward that the task cannot give.
-
-        The agent is at fault if the known solution gets a valid reward. Without a solution, the agent is at fault if
-        the reward does not change when failures are planted in the tests.
-
-        Raises:
-            TamperError: The agent wrote the reward.
-            UnusableRewardError: The task's own tests may have written it.
-        """
-        if self.tests.task.has_solution:
-            control_run = await self._control()
-            if control_run.failure is None:
-                raise TamperError(refused.message)
-        elif self.challenges:
-            if self._workspaces is None:
-                await self._ready()
-            await self._challenge(run)
-        raise refused
+async def _is_challenged(runs: TaskRuns, first: TestRun) -> bool:
+    """Return whether a success passes both kinds of challenge."""
+    challenge = Challenge(runs, first)
+    return await challenge.run() and await challenge.run()
 
 
 def _verdict(run: TestRun) -> VerifyResult:
@@ -458,41 +250,3 @@ def _verdict(run: TestRun) -> VerifyResult:
     details: JsonDict = {"method": "harbor", **run.details}
     summary = f"test_exit={run.details['test_exit_code']} reward={run.reward:g}"
     return VerifyResult(run.reward, summary, details)
-
-
-def _steered(paths: Collection[str]) -> TamperError:
-    """Return the error for a reward that depends on steering files of the agent."""
-    names = ", ".join(ascii(path) for path in sorted(paths)[:_FEW])
-    return TamperError(f"the tests pass only with files of the agent that steer them: {names}")
-
-
-def _reward(run: TestRun) -> float:
-    """Return a run's reward for comparisons: minus infinity without a reward, infinity for a forged one."""
-    if isinstance(run.failure, TamperError | UnusableRewardError):
-        # The agent's work wrote it.
-        return float("inf")
-    if run.reward is not None:
-        return run.reward
-    return float("-inf")
-
-
-def _folders_named(task: HarborTask) -> Iterator[str]:
-    """Yield the folders that a task's tests change to, or add to Python's search path."""
-    for path in sorted((task.folder / "tests").rglob("*")):
-        if path.is_file():
-            source = path.read_text(encoding="utf-8", errors="replace")
-            for match in _GOES_TO.finditer(source):
-                yield match[1]
-    search_path = task.table("verifier", "env").get("PYTHONPATH")
-    yield from str(search_path or "").split(":")
-
-
-def _described(steering: dict[str, SteeringChange]) -> dict[str, str]:
-    """Format steering changes for a result row; at most ``_SHOWN`` of them."""
-    listed_changes = sorted(steering.items())[:_SHOWN]
-    described = {
-        ascii(path)[1:-1]: f"{change.what} ({change.change})" for path, change in listed_changes
-    }
-    if len(steering) > _SHOWN:
-        described["…"] = f"{len(steering) - _SHOWN:,} more"
-    return described

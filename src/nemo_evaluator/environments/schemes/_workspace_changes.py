@@ -55,6 +55,10 @@ class Workspaces:
     task_tests: frozenset[str]
     # Folders that the task's tests change to, or search for modules, as they name them.
     test_folders: frozenset[str]
+    # The files that the tests patch, relative to the root.
+    patched_paths: frozenset[str] = frozenset()
+    # All words in the task's tests.
+    test_words: frozenset[str] = frozenset()
     # The folder that nel carries over: the repository around the working directory, else the working directory.
     root: str = field(default="", init=False)
     # The tests' home directory, if the image's home directory is inside the workspace.
@@ -133,7 +137,13 @@ class Workspaces:
         """Return the changes between two snapshots of the workspace."""
         changes = changes_between(before, after)
         steering = steering_changes(
-            before, after, changes, task_tests=self.task_tests, start_folders=self._start_folders()
+            before,
+            after,
+            changes,
+            task_tests=self.task_tests,
+            start_folders=self._start_folders(),
+            patched_paths=self.patched_paths,
+            test_words=self.test_words,
         )
         return Work(before, after, changes, steering=steering)
 

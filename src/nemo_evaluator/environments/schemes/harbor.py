@@ -32,7 +32,7 @@ from nemo_evaluator.sandbox import workspace
 from nemo_evaluator.sandbox.base import ImageBuildRequest, ImageSpec, Sandbox
 from nemo_evaluator.sandbox.steering import SteeringChange
 
-_VERSION: Final = "4"
+_VERSION: Final = "5"
 # Lists the files that an agent left in the verifier's folders before the verifier started.
 _TRACES: Final = f"find {TESTS} {VERIFIER} -mindepth 1 2>/dev/null | head -n 20"
 _CARRIED: Final = "traces.txt"
