@@ -55,7 +55,7 @@ def headline_scores(
     scores = {"pass@1": score(mean)}
     # The bootstrap cannot correct for looks at unfinished data.
     if spending == PLANNED and len(values) > 1 and few_levels(values):
-        bootstrap_means, _ = resampled(values)
+        bootstrap_means = resampled(values).means
         lower, upper = np.quantile(bootstrap_means, [0.025, 0.975])
         scores["pass@1"]["bootstrap_ci_lower"] = _round(float(lower))
         scores["pass@1"]["bootstrap_ci_upper"] = _round(float(upper))
