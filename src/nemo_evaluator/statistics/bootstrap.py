@@ -223,7 +223,8 @@ def _acceleration(data: Floats) -> float:
     deviations = data - float(data.mean())
     sum_of_cubes = float((deviations**3).sum())
     sum_of_squares = float((deviations**2).sum())
-    return sum_of_cubes / (6 * sum_of_squares**1.5)
+    acceleration: float = sum_of_cubes / (6 * sum_of_squares**1.5)
+    return acceleration
 
 
 def studentised_interval(

@@ -288,7 +288,8 @@ def _residuals(values: Floats) -> Floats:
     has_spread = np.ptp(values) > 0
     if not has_spread:
         return np.zeros(len(values))
-    return values - values.mean()
+    residuals: Floats = values - values.mean()
+    return residuals
 
 
 def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95) -> Interval:
