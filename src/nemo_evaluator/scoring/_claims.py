@@ -98,6 +98,9 @@ def foreign_claims(text: str) -> Iterator[Claim]:
     # Where each announcing word begins and ends; of two that begin together, the longer one.
     end_of_word: dict[int, int] = {}
     for announcing_word in announcing_words:
+        # Most responses have none of these words.
+        if announcing_word not in lower:
+            continue
         for place in _last_places(lower, announcing_word):
             end = place + len(announcing_word)
             end_of_word[place] = max(end_of_word.get(place, 0), end)
@@ -116,7 +119,7 @@ def _last_places(lower: str, announcing_word: str) -> Iterator[int]:
     In scripts without spaces between words, every place counts.
     """
     needs_boundary = announcing_word[0] < _WORD_SCRIPTS
-    place = _last_place(lower, announcing_word)
+    place = lower.rfind(announcing_word)
     for _ in range(_MOST):
         if place < 0:
             return
