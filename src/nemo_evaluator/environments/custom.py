@@ -155,7 +155,7 @@ class _Registration:
         """Register an environment class for the scorer.
 
         Args:
-            function: The scorer; a function without parameters is none.
+            function: The scorer; a function without parameters is not one.
 
         Returns:
             The same function.

@@ -26,7 +26,7 @@ class Claim(NamedTuple):
         place: Where the announcement begins.
         start: Where the answer begins.
         end: Where the answer ends.
-        after: Where the text goes on behind announcement and answer.
+        after: Where the text continues behind announcement and answer.
     """
 
     kind: ClaimKind

@@ -27,7 +27,7 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
 
 
 def _listed_options(offered: Sequence[Any]) -> dict[str, str]:
-    """Return the options of ``["Rome", "Paris"]``, labelled A, B, ...; an empty text is no option."""
+    """Return the options of ``["Rome", "Paris"]``, labelled A, B, ...; an empty text is not an option."""
     options: dict[str, str] = {}
     for label, option in zip(ascii_uppercase, offered, strict=False):
         text = str(option)
