@@ -11,13 +11,12 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import harmless
 from nemo_evaluator.core.wording import counted
-from nemo_evaluator.decisions.calibrate.judged_rows import (
-    JudgedRows,
+from nemo_evaluator.decisions.calibrate.judged_rows import JudgedRows, read_judged
+from nemo_evaluator.decisions.calibrate.label_draw import (
     Method,
     draw_like,
     draw_rows,
     expected_widths,
-    read_judged,
 )
 from nemo_evaluator.decisions.calibrate.label_rules import check_draw
 from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibrate, carry

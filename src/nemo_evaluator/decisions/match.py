@@ -17,18 +17,22 @@ def discover_bundles(path: Path | str) -> dict[str, Bundle]:
     """
     run_of_benchmark: dict[str, Bundle] = {}
     for run in find_runs(Path(path)):
-        earlier_run = run_of_benchmark.setdefault(run.name, run)
-        if earlier_run is not run:
-            in_shards = any(SHARD.fullmatch(part) for part in run.path.parts)
-            if in_shards:
-                hint = "merge the shards first: nel eval merge"
-            else:
-                hint = "give the folder of one of them"
-            raise UsageError(
-                f"{earlier_run.path.parent} and {run.path.parent} both hold a run of {run.name!r}",
-                hint=hint,
-            )
+        earlier_run = run_of_benchmark.get(run.name)
+        if earlier_run is not None:
+            raise _same_benchmark(earlier_run, run)
+        run_of_benchmark[run.name] = run
     return run_of_benchmark
+
+
+def _same_benchmark(earlier_run: Bundle, run: Bundle) -> UsageError:
+    """The error about two runs of one benchmark."""
+    in_shards = any(SHARD.fullmatch(part) for part in run.path.parts)
+    if in_shards:
+        hint = "merge the shards first: nel eval merge"
+    else:
+        hint = "give the folder of one of them"
+    folders = f"{earlier_run.path.parent} and {run.path.parent}"
+    return UsageError(f"{folders} both hold a run of {run.name!r}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,18 @@ def match_bundles(
         candidate: The candidate's runs by benchmark name.
         by_name: Match by name even if each side has only one benchmark. Otherwise these two match under any name.
     """
-    if len(baseline) == len(candidate) == 1 and not by_name:
-        (name, baseline_run), (_, candidate_run) = *baseline.items(), *candidate.items()
-        return Matched({name: (baseline_run, candidate_run)}, [], [])
-    shared = [name for name in baseline if name in candidate]
-    unmatched: list[list[str]] = []
-    for side in (baseline, candidate):
-        unmatched.append([name for name in side if name not in shared])
+    has_one_each = len(baseline) == len(candidate) == 1
+    if has_one_each and not by_name:
+        [name] = baseline
+        [candidate_run] = candidate.values()
+        only_pair = {name: (baseline[name], candidate_run)}
+        return Matched(only_pair, only_baseline=[], only_candidate=[])
+    pairs: dict[str, tuple[Bundle, Bundle]] = {}
+    for name, baseline_run in baseline.items():
+        if name in candidate:
+            pairs[name] = (baseline_run, candidate[name])
     return Matched(
-        {name: (baseline[name], candidate[name]) for name in shared}, unmatched[0], unmatched[1]
+        pairs=pairs,
+        only_baseline=[name for name in baseline if name not in pairs],
+        only_candidate=[name for name in candidate if name not in pairs],
     )

@@ -85,13 +85,15 @@ class BenchmarkEnvironment(EvalEnvironment):
     def facts(cls) -> EnvironmentFacts:
         """Return the facts of the definition; a scorer that mentions ``needs_judge`` or ``fallback`` adds to them."""
         definition = cls.definition
-        code_names = code_words(cls.definition.score)
-        needs = frozenset(
-            {*definition.info.needs, *(["judge"] if "needs_judge" in code_names else [])}
-        )
-        fallback = definition.info.judge_optional or "fallback" in code_names
+        code_names = code_words(definition.score)
+        needs = set(definition.info.needs)
+        if "needs_judge" in code_names:
+            needs.add("judge")
         return EnvironmentFacts(
-            needs, definition.endpoint_type, fallback, summary=definition.summary
+            needs=frozenset(needs),
+            endpoint_type=definition.endpoint_type,
+            has_fallback=definition.info.judge_optional or "fallback" in code_names,
+            summary=definition.summary,
         )
 
     def expect(self, problems: Sequence[int]) -> None:
@@ -104,16 +106,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         row = self._dataset[idx]
         if self._template is None:
             return await self._seed_by_function(row, idx)
-        if self._fewshot is not None:
-            row["fewshot"] = self._fewshot.text(
-                {name: value for name, value in row.items() if name != "fewshot"}
-            )
-        elif self._has_fewshot_field:
-            row["fewshot"] = ""
-        prompt = self._template.render(row)
-        if self._fewshot is not None and not self._has_fewshot_field:
-            prompt = row["fewshot"] + prompt
-        row.pop("fewshot", None)
+        prompt = self._rendered(self._template, row)
         target = row.get(self.definition.target_field, "")
         problem = SeedResult(
             prompt=prompt,
@@ -124,6 +117,26 @@ class BenchmarkEnvironment(EvalEnvironment):
         )
         problem.messages = problem.plain_messages
         return problem
+
+    def _rendered(self, template: PromptTemplate, row: JsonDict) -> str:
+        """Return the prompt of a row, with the few-shot examples where the template has them, else before it.
+
+        A column ``fewshot`` of the dataset is removed from the row, so that it does not appear among the results.
+        """
+        if self._fewshot is None and not self._has_fewshot_field:
+            prompt = template.render(row)
+            row.pop("fewshot", None)
+            return prompt
+        examples = ""
+        if self._fewshot is not None:
+            columns = {name: value for name, value in row.items() if name != "fewshot"}
+            examples = self._fewshot.text(columns)
+        row["fewshot"] = examples
+        prompt = template.render(row)
+        row.pop("fewshot")
+        if self._has_fewshot_field:
+            return prompt
+        return examples + prompt
 
     async def verify(
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
@@ -206,10 +219,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         """Build a problem with ``seed_fn``, and fill in the system prompt and the messages."""
         function = self.definition.seed_fn
         assert function is not None
+        examples: dict[str, list[JsonDict]] = {}
         if self._seed_takes_fewshot:
-            examples = {"fewshot": self._fewshot.rows(row) if self._fewshot else []}
-        else:
-            examples = {}
+            examples["fewshot"] = self._fewshot.rows(row) if self._fewshot else []
         problem: Any = function(row, idx, **examples)
         if inspect.isawaitable(problem):
             problem = await problem
@@ -229,13 +241,13 @@ class BenchmarkEnvironment(EvalEnvironment):
         dataset_keys = () if callable(self.definition.dataset) else _DATASET_PARAMS
         accepted = [*declared, *dataset_keys]
         for key in params:
-            if key not in accepted:
-                hint = did_you_mean(
-                    key, accepted, also=f"accepted: {', '.join(accepted) or 'none'}"
-                )
-                raise UsageError(
-                    f"benchmark {self.definition.name!r} has no parameter {key!r}", hint=hint
-                )
+            if key in accepted:
+                continue
+            accepted_names = ", ".join(accepted) or "none"
+            raise UsageError(
+                f"benchmark {self.definition.name!r} has no parameter {key!r}",
+                hint=did_you_mean(key, accepted, also=f"accepted: {accepted_names}"),
+            )
         dataset_params: dict[str, Any] = {}
         for key in dataset_keys:
             if key in params and key not in declared:
@@ -292,9 +304,14 @@ class BenchmarkEnvironment(EvalEnvironment):
             if prepare_row is None:
                 return row
             if arity >= 3:
-                prepared = prepare_row(row, idx, random.Random(f"{salt}:{idx}"))
+                generator = random.Random(f"{salt}:{idx}")
+                prepared = prepare_row(row, idx, generator)
+            elif arity == 2:
+                prepared = prepare_row(row, idx)
+            elif arity == 1:
+                prepared = prepare_row(row)
             else:
-                prepared = prepare_row(*(row, idx)[:arity])
+                prepared = prepare_row()
             if not isinstance(prepared, dict):
                 raise TypeError(f"prepare_row returned {type(prepared).__name__}, not a dict")
             return prepared
@@ -312,9 +329,9 @@ class BenchmarkEnvironment(EvalEnvironment):
                     columns.update(self._dataset[idx])
             except NelError as error:
                 cause = error.__cause__
-                suggestion = (
-                    f"; is {cause} a column of the dataset?" if isinstance(cause, KeyError) else ""
-                )
+                suggestion = ""
+                if isinstance(cause, KeyError):
+                    suggestion = f"; is {cause} a column of the dataset?"
                 raise UsageError(
                     f"{self.name}: row {idx} of {self._dataset.source} cannot be prepared: "
                     f"{error.message}{suggestion}",

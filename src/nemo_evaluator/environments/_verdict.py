@@ -119,10 +119,26 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
         raise ScorerError(
             f"the scorer returned {scores!r}", hint='return a dict such as {"correct": True}'
         )
+    reward = _reward(scores)
+    extracted = scores.get("extracted", response[:_SHOWN])
+    if extracted is not None:
+        extracted = str(extracted)
+    details = scores if "method" in scores else {"method": method, **scores}
+    return VerifyResult(reward, extracted, details)
+
+
+def _reward(scores: JsonDict) -> float:
+    """The reward of a scorer's result: ``correct``, else ``reward``, else the first value.
+
+    Raises:
+        ScorerError: That value is not a finite number.
+    """
     if "correct" in scores:
         value = scores["correct"]
+    elif "reward" in scores:
+        value = scores["reward"]
     else:
-        value = scores.get("reward", next(iter(scores.values())))
+        value = next(iter(scores.values()))
     try:
         reward = float(value)
     except (TypeError, ValueError):
@@ -133,12 +149,7 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
         raise ScorerError(
             f"the scorer returned {reward} as its score", hint="a score is a finite number"
         )
-    if "extracted" in scores:
-        extracted: Any = scores["extracted"]
-    else:
-        extracted = response[:_SHOWN]
-    details = scores if "method" in scores else {"method": method, **scores}
-    return VerifyResult(reward, None if extracted is None else str(extracted), details)
+    return reward
 
 
 def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
@@ -200,32 +211,48 @@ def _calls_sandbox(function: Callable[..., Any]) -> bool:
 def _gather(
     function: Callable[..., Any], files: set[Path], versions: set[str], loose: list[str]
 ) -> None:
-    """Collect the file of a function, and the files of the functions from the same folder that it mentions."""
+    """Collect the file of a function, and the files of the functions from the same folder that it mentions.
+
+    Args:
+        function: The function, or an object that can be called.
+        files: Receives the files.
+        versions: Receives the versions of scorers that have one; their files do not count.
+        loose: Receives the code of functions without a file.
+    """
     if isinstance(function, partial):
         function = function.func
     version = getattr(function, "version", None)
     if isinstance(version, str):
         versions.add(f"{function.__module__}.{function.__qualname__}@{version}")
         return
+    code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
     file = source_file(function)
-    code = getattr(inspect.unwrap(function), "__code__", None)
     if file is None and code is None:
         file = class_file(type(function))
-    if file is None:
-        loose.append(
-            repr((code.co_code, code.co_names)) if code is not None else repr(type(function))
-        )
-    elif file in files:
+    if file in files:
         return
+    if file is not None:
+        files.update(_files_of_module(file))
+    elif code is not None:
+        loose.append(repr((code.co_code, code.co_names)))
     else:
-        files.update(file.parent.glob("*.py") if file.name == "__init__.py" else [file])
+        loose.append(repr(type(function)))
     if code is None:
         return
     global_names = getattr(function, "__globals__", {})
     for name in _names(code):
         callee = global_names.get(name)
-        if inspect.isfunction(callee) and callee is not function and _is_near(callee, file):
+        if not inspect.isfunction(callee) or callee is function:
+            continue
+        if _is_near(callee, file):
             _gather(callee, files, versions, loose=loose)
+
+
+def _files_of_module(file: Path) -> list[Path]:
+    """Return the files of a module: all in the folder of a package, else the file itself."""
+    if file.name == "__init__.py":
+        return list(file.parent.glob("*.py"))
+    return [file]
 
 
 def _is_near(function: Callable[..., Any], file: Path | None) -> bool:

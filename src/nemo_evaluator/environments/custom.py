@@ -10,14 +10,14 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.core.types import JsonDict, SeedResult
+from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments._environment import DEFAULT_PROTOCOL, BenchmarkEnvironment
 from nemo_evaluator.environments._scorer_code import settings_read
 from nemo_evaluator.environments.definition import (
@@ -25,7 +25,11 @@ from nemo_evaluator.environments.definition import (
     BenchmarkInfo,
     DatasetSource,
     FewShotFormat,
+    JudgeFunction,
     Published,
+    RowFunction,
+    SeedFunction,
+    SummaryFunction,
     read_requirements,
 )
 from nemo_evaluator.environments.registry import register
@@ -34,6 +38,7 @@ from nemo_evaluator.scoring.types import ScorerInput
 __all__ = ["BenchmarkInfo", "Published", "ScorerInput", "benchmark", "image_builder", "scorer"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
 _ENDPOINTS = ("chat", "completions")
 
 
@@ -47,8 +52,8 @@ def benchmark(
     field_mapping: Mapping[str, str] | None = None,
     extra: JsonDict | None = None,
     requirements: Sequence[str] | str | None = None,
-    prepare_row: Callable[..., JsonDict] | None = None,
-    seed_fn: Callable[..., SeedResult] | None = None,
+    prepare_row: RowFunction | None = None,
+    seed_fn: SeedFunction | None = None,
     *,
     fewshot: int = 0,
     fewshot_split: str | None = None,
@@ -58,14 +63,16 @@ def benchmark(
     protocols: Mapping[str, JsonDict] | None = None,
     carried: Sequence[str] = (),
     params: JsonDict | None = None,
-    judge_prompt: Callable[..., Any] | None = None,
-    parse_judge: Callable[..., Any] | None = None,
-    summary: Callable[..., dict[str, float]] | None = None,
+    judge_prompt: JudgeFunction | None = None,
+    parse_judge: JudgeFunction | None = None,
+    summary: SummaryFunction | None = None,
     info: BenchmarkInfo | None = None,
     scorer_config: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> Callable[[F], F]:
     """Register the decorated scorer as a benchmark; ``scorer_config`` becomes the scorer's ``sample.config``.
+
+    The decorator returns the scorer unchanged.
 
     A function without parameters is not a scorer: nel then compares answers with the target, ignoring case. Other
     keywords are settings of the scorer too, if it reads ``sample.config`` by that name. See the guide "Write your own
@@ -74,20 +81,16 @@ def benchmark(
     Raises:
         UsageError: ``endpoint_type`` or a keyword is unknown.
     """
-    if endpoint_type not in _ENDPOINTS:
-        raise UsageError(
-            f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}"
-        )
-    own_params: JsonDict = {"protocol": DEFAULT_PROTOCOL} if protocols else {}
-    definition = BenchmarkDefinition(
+    _check_endpoint_type(name, endpoint_type)
+    template = BenchmarkDefinition(
         name=name,
         dataset=dataset,
         prompt=prompt,
         target_field=target_field,
         endpoint_type=endpoint_type,
         system_prompt=system_prompt,
-        field_mapping=dict(field_mapping or {}),
-        extra={**(extra or {}), **(scorer_config or {}), **kwargs},
+        field_mapping=_merged(field_mapping),
+        extra=_merged(extra, scorer_config, kwargs),
         prepare_row=prepare_row,
         seed_fn=seed_fn,
         fewshot=fewshot,
@@ -95,49 +98,94 @@ def benchmark(
         fewshot_dataset=fewshot_dataset,
         fewshot_format=fewshot_format,
         fewshot_by=fewshot_by,
-        protocols=dict(protocols or {}),
+        protocols=_merged(protocols),
         carried=tuple(carried),
-        params=own_params | (params or {}),
+        params=_params(params, protocols),
         judge_prompt=judge_prompt,
         parse_judge=parse_judge,
         summary=summary,
         info=info or BenchmarkInfo(),
     )
 
-    def decorate(function: F) -> F:
-        """Register an environment class for the scorer, and return the scorer unchanged."""
-        _register(definition, function, requirements, keywords=kwargs)
+    return _Registration(template, requirements, keywords=kwargs)
+
+
+def _check_endpoint_type(name: str, endpoint_type: str) -> None:
+    """Check that a benchmark uses an endpoint that nel has.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if endpoint_type not in _ENDPOINTS:
+        raise UsageError(
+            f"{name}: endpoint_type {endpoint_type!r} is not one of {', '.join(_ENDPOINTS)}"
+        )
+
+
+def _merged(*settings: Mapping[str, V] | None) -> dict[str, V]:
+    """A new dict with all settings; later ones replace earlier ones, and None adds none."""
+    merged: dict[str, V] = {}
+    for mapping in settings:
+        merged.update(mapping or {})
+    return merged
+
+
+def _params(params: JsonDict | None, protocols: Mapping[str, JsonDict] | None) -> JsonDict:
+    """The parameters of a benchmark with their defaults; one with protocols has a parameter that selects one."""
+    if not protocols:
+        return _merged(params)
+    return {"protocol": DEFAULT_PROTOCOL, **_merged(params)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Registration:
+    """The decorator that ``benchmark`` returns.
+
+    Attributes:
+        template: The definition without what the decorated function adds.
+        requirements: The libraries of the benchmark, or the file that lists them.
+        keywords: The keywords that are settings of the scorer.
+    """
+
+    template: BenchmarkDefinition
+    requirements: Sequence[str] | str | None
+    keywords: JsonDict
+
+    def __call__(self, function: F) -> F:
+        """Register an environment class for the scorer.
+
+        Args:
+            function: The scorer; a function without parameters is not one.
+
+        Returns:
+            The same function.
+
+        Raises:
+            UsageError: A keyword is neither one of ``@benchmark`` nor a setting that the scorer reads.
+        """
+        name = self.template.name
+        definition = self._completed(function)
+        members = {"definition": definition, "name": name}
+        environment = type(f"Benchmark_{name}", (BenchmarkEnvironment,), members)
+        register(name)(environment)
+        function.environment = environment  # type: ignore[attr-defined]
         return function
 
-    return decorate
-
-
-def _register(
-    template: BenchmarkDefinition,
-    function: Callable[..., Any],
-    requirements: Sequence[str] | str | None,
-    *,
-    keywords: JsonDict,
-) -> None:
-    """Complete the definition with the decorated function, and register an environment class for it."""
-    is_scorer = getattr(function, "_is_scorer", False) or inspect.signature(function).parameters
-    score = function if is_scorer else None
-    _check_keywords(template.name, keywords, score)
-    file = source_file(function)
-    folder = file.parent if file else Path.cwd()
-    definition = replace(
-        template,
-        requirements=read_requirements(requirements, folder),
-        score=score,
-        image_builder=getattr(function, "_image_builder", None),
-        function=function,
-    )
-    name = definition.name
-    environment = type(
-        f"Benchmark_{name}", (BenchmarkEnvironment,), {"definition": definition, "name": name}
-    )
-    register(name)(environment)
-    function.environment = environment  # type: ignore[attr-defined]
+    def _completed(self, function: Callable[..., Any]) -> BenchmarkDefinition:
+        """The definition with the scorer, and with what depends on its file."""
+        is_marked = getattr(function, "_is_scorer", False)
+        is_scorer = is_marked or inspect.signature(function).parameters
+        score = function if is_scorer else None
+        _check_keywords(self.template.name, self.keywords, score)
+        file = source_file(function)
+        folder = file.parent if file else Path.cwd()
+        return replace(
+            self.template,
+            requirements=read_requirements(self.requirements, folder),
+            score=score,
+            image_builder=getattr(function, "_image_builder", None),
+            function=function,
+        )
 
 
 def _check_keywords(name: str, keywords: JsonDict, score: Callable[..., Any] | None) -> None:
@@ -148,15 +196,19 @@ def _check_keywords(name: str, keywords: JsonDict, score: Callable[..., Any] | N
     """
     if not keywords:
         return
-    settings = settings_read(score) if score is not None else set()
-    known_keywords = [key for key in inspect.signature(benchmark).parameters if key != "kwargs"]
-    for key in keywords:
-        if key not in settings:
-            also = f"settings of the scorer belong in scorer_config={{{key!r}: ...}}"
-            raise UsageError(
-                f"{name}: @benchmark has no keyword {key!r}",
-                hint=did_you_mean(key, known_keywords, also=also),
-            )
+    settings: set[str] = set()
+    if score is not None:
+        settings = settings_read(score)
+    unread_keywords = [key for key in keywords if key not in settings]
+    if unread_keywords:
+        key = unread_keywords[0]
+        known_keywords = list(inspect.signature(benchmark).parameters)
+        known_keywords.remove("kwargs")
+        also = f"settings of the scorer belong in scorer_config={{{key!r}: ...}}"
+        raise UsageError(
+            f"{name}: @benchmark has no keyword {key!r}",
+            hint=did_you_mean(key, known_keywords, also=also),
+        )
 
 
 def scorer(function: F) -> F:

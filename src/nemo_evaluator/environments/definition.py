@@ -12,6 +12,11 @@ from nemo_evaluator.core.values import dataclass, field
 
 DatasetSource: TypeAlias = str | Path | Callable[..., Any]
 FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
+# Functions of a benchmark's author; each may declare fewer parameters than nel could pass.
+RowFunction: TypeAlias = Callable[..., JsonDict]
+SeedFunction: TypeAlias = Callable[..., SeedResult]
+JudgeFunction: TypeAlias = Callable[..., Any]
+SummaryFunction: TypeAlias = Callable[..., dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class BenchmarkDefinition:
     field_mapping: dict[str, str] = field(default_factory=dict)
     extra: JsonDict = field(default_factory=dict)
     requirements: list[str] = field(default_factory=list)
-    prepare_row: Callable[..., JsonDict] | None = None
-    seed_fn: Callable[..., SeedResult] | None = None
+    prepare_row: RowFunction | None = None
+    seed_fn: SeedFunction | None = None
     fewshot: int = 0
     fewshot_split: str | None = None
     fewshot_dataset: DatasetSource | None = None
@@ -77,10 +82,10 @@ class BenchmarkDefinition:
     # Columns that result files can omit, besides the target and the columns in the prompt.
     carried: tuple[str, ...] = ()
     params: JsonDict = field(default_factory=dict)
-    judge_prompt: Callable[..., Any] | None = None
-    parse_judge: Callable[..., Any] | None = None
+    judge_prompt: JudgeFunction | None = None
+    parse_judge: JudgeFunction | None = None
     # Computes further scores of the benchmark from the scoring details of all rows.
-    summary: Callable[..., dict[str, float]] | None = None
+    summary: SummaryFunction | None = None
     info: BenchmarkInfo = field(default_factory=BenchmarkInfo)
     score: Callable[..., Any] | None = None
     image_builder: Callable[..., Any] | None = None

@@ -19,19 +19,24 @@ class Patterns:
     """
 
     def __init__(self, labels: str) -> None:
-        self.tokens = {chr(_TOKEN + number): label for number, label in enumerate(labels.upper())}
+        upper_labels = labels.upper()
+        # Digits are the same in both cases, so each sign is listed once.
+        signs = "".join(dict.fromkeys(upper_labels + labels.lower()))
+        self.tokens = {chr(_TOKEN + number): label for number, label in enumerate(upper_labels)}
         tokens = "".join(self.tokens)
-        both_cases = re.escape("".join(dict.fromkeys(labels.upper() + labels.lower()))) + tokens
-        upper_case = re.escape(labels.upper()) + tokens
+        both_cases = re.escape(signs) + tokens
+        upper_case = re.escape(upper_labels) + tokens
 
         def compiled(name: str) -> re.Pattern[str]:
-            pattern_text = (
-                TEXTS[f"labels.{name}"].replace("<upper>", upper_case).replace("<both>", both_cases)
-            )
-            return re.compile(pattern_text.replace("<tokens>", tokens))
+            """The expression with a name, for these labels."""
+            pattern_text = TEXTS[f"labels.{name}"]
+            pattern_text = pattern_text.replace("<upper>", upper_case)
+            pattern_text = pattern_text.replace("<both>", both_cases)
+            pattern_text = pattern_text.replace("<tokens>", tokens)
+            return re.compile(pattern_text)
 
         self.whole = re.compile(
-            rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(labels.upper())}])[*)\].]{{0,4}}\s*"
+            rf"{PLAINLY}[*(\[]{{0,3}}(?P<label>[{re.escape(upper_labels)}])[*)\].]{{0,4}}\s*"
         )
         self.opening = compiled("opening")
         self.joined = compiled("joined")

@@ -96,22 +96,26 @@ class Letters:
         self, text: str, match: re.Match[str], cued: bool
     ) -> NamedValues[str] | None:
         """The labels with which a clause begins."""
-        label = self.label(match[1])
+        letter = match[1]
+        start = match.start(1)
+        label = self.label(letter)
         text_behind = text[match.end() :]
         is_bare = not text_behind.strip(CLOSERS)
-        if is_bare and (cued or not match[1].islower()):
-            return NamedValues((label,), match.start(1), match.end(1), bare=True)
+        may_be_article = letter.islower() and not cued
+        if is_bare and not may_be_article:
+            return NamedValues((label,), start, match.end(1), bare=True)
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return NamedValues((verbatim,), 0, len(text), bare=True)
         option_end = self.past_option(text, match.end(1), label)
         labels, joined_end = self._joined_labels(text, label, option_end)
-        end = joined_end if len(labels) > 1 else option_end
+        has_joined = len(labels) > 1
+        end = joined_end if has_joined else option_end
         is_followed = bool(text[end:].strip(CLOSERS))
-        if len(labels) > 1 or not is_followed:
-            return NamedValues(labels, match.start(1), end, bare=not is_followed)
+        if has_joined or not is_followed:
+            return NamedValues(labels, start, end, bare=not is_followed)
         if cued and self._is_label(match, text_behind, label):
-            return NamedValues(labels, match.start(1), end)
+            return NamedValues(labels, start, end)
         return None
 
     def _is_label(self, match: re.Match[str], rest: str, label: str) -> bool:
@@ -199,17 +203,14 @@ class Letters:
         verbatim = self._verbatim(text)
         if verbatim is not None:
             return verbatim
-        normalised_text = f" {normalise(unmark(unlatex(text)))} "
-        equal_labels: list[str] = []
-        contained: list[tuple[str, str]] = []
-        for option, label in self._option_words:
-            if option == normalised_text:
-                equal_labels.append(label)
-            if option in normalised_text:
-                contained.append((option, label))
+        plain_text = normalise(unmark(unlatex(text)))
+        padded_text = f" {plain_text} "
+        equal_labels = [label for option, label in self._option_words if option == padded_text]
         if len(equal_labels) == 1:
             return equal_labels[0]
+        contained = [pair for pair in self._option_words if pair[0] in padded_text]
         contained_texts = [option for option, _ in contained]
+        # "New York City" contains "New York", which then does not count.
         widest_labels: list[str] = []
         for option, label in contained:
             if not _is_part_of_another(option, contained_texts):
@@ -253,6 +254,7 @@ class Letters:
 
 
 def _is_part_of_another(option: str, options: list[str]) -> bool:
+    """Whether another one of some option texts contains an option."""
     return any(option != other and option in other for other in options)
 
 

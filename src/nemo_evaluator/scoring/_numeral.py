@@ -70,33 +70,42 @@ class Number:
 
 def parse_number(text: str, *, language: str | None = None) -> Number | None:
     """Return the number that a short text (a target, a cell) is, with or without a unit; None when it is none."""
-    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
+    if _is_plain_integer(text) and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     match = NUMBER.search(unlatex(prepare(text)))
-    if match:
-        return read(match, language)
-    return None
+    if match is None:
+        return None
+    return read(match, language)
 
 
 def read(match: re.Match[str], language: str | None) -> Number | None:
     """The number of a match of NUMBER, with its sign and currency; None if it is too long to be an answer."""
     text = match.string
     start = match.start()
+    # Digits and separators, and behind them a fraction, an exponent, a percent sign or a word such as million.
+    digits_end = match.end("rest")
     before = _before(text, start)
-    token = text[start : match.end("rest")]
+    token = text[start:digits_end]
+    behind = text[digits_end : match.end()]
     if len(token) > _LONGEST:
         return None
-    if not before and match.end() == match.end("rest") and token.isascii() and token.isdigit():
+    if not before and not behind and _is_plain_integer(token):
         return Number(token, (int(token),))
     if before.endswith("."):
+        before = before.rstrip(".")
         token = f".{token}"
     values = _scaled(match, _values(token, language))
     if "-" in before:
         values = [-value for value in values]
-    written = f"{before.rstrip('.')}{token}{text[match.end('rest') : match.end()]}".strip()
-    if values:
-        return Number(written, tuple(values))
-    return None
+    if not values:
+        return None
+    written = f"{before}{token}{behind}"
+    return Number(written.strip(), tuple(values))
+
+
+def _is_plain_integer(text: str) -> bool:
+    """Whether a text consists of the digits 0 to 9."""
+    return text.isascii() and text.isdigit()
 
 
 # What may surround the number of a target: a unit, a currency, but no operator and no second number.
@@ -106,17 +115,17 @@ _AFTER_ONLY: Final = pattern("numeral.after_only")
 
 def whole_number(text: str) -> Number | None:
     """The number that a text is, with or without a unit; None if the text has anything else."""
-    if text.isascii() and text.isdigit() and len(text) <= _LONGEST:
+    if _is_plain_integer(text) and len(text) <= _LONGEST:
         return Number(text, (int(text),))
     plain_text = unlatex(prepare(text))
     match = NUMBER.search(plain_text)
-    if (
-        match is None
-        or not _BEFORE_ONLY.fullmatch(plain_text, 0, match.start())
-        or not _AFTER_ONLY.fullmatch(plain_text, match.end())
-    ):
+    if match is None:
         return None
-    return read(match, None)
+    nothing_else_before = _BEFORE_ONLY.fullmatch(plain_text, 0, match.start())
+    nothing_else_behind = _AFTER_ONLY.fullmatch(plain_text, match.end())
+    if not nothing_else_before or not nothing_else_behind:
+        return None
+    return read(match, language=None)
 
 
 def _before(text: str, start: int) -> str:
@@ -171,12 +180,13 @@ def _values(token: str, language: str | None) -> list[Value]:
     token = _ungroup(token)
     commas = token.count(",")
     points = token.count(".")
+    separators = commas + points
+    if separators == 0:
+        return [Fraction(int(token))]
     if commas and points:
         return [_with_both_separators(token)]
-    if commas + points == 0:
-        return [Fraction(int(token))]
     separator = "," if commas else "."
-    if commas + points > 1:
+    if separators > 1:
         return [_with_repeated_separator(token, separator)]
     return _with_one_separator(token, separator, language)
 
@@ -206,14 +216,17 @@ def _with_one_separator(token: str, separator: str, language: str | None) -> lis
     """
     head, _, tail = token.partition(separator)
     as_decimal = Fraction(f"{head or 0}.{tail}")
-    may_be_group = (
-        len(tail) == _SMALLEST_GROUP and 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
-    )
-    has_decimal_comma = (language or "")[:2].lower() in _COMMA_LANGUAGES
-    if may_be_group and has_decimal_comma:
-        return [Fraction(int(head + tail)), as_decimal]
-    if may_be_group and separator == ",":
-        return [Fraction(int(head + tail))]
+    if len(tail) != _SMALLEST_GROUP:
+        return [as_decimal]
+    head_is_group = 0 < len(head) <= _SMALLEST_GROUP and int(head) != 0
+    if not head_is_group:
+        return [as_decimal]
+    as_thousands = Fraction(int(head + tail))
+    language_code = (language or "")[:2].lower()
+    if language_code in _COMMA_LANGUAGES:
+        return [as_thousands, as_decimal]
+    if separator == ",":
+        return [as_thousands]
     return [as_decimal]
 
 
@@ -235,14 +248,14 @@ def _ungroup(token: str) -> str:
 def _grouped(digits: str, separator: str) -> bool:
     """Western (1,234,567) or Indian (12,34,567) grouping."""
     first_group, *groups = digits.split(separator)
-    if (
-        not 0 < len(first_group) <= _SMALLEST_GROUP
-        or not groups
-        or len(groups[-1]) != _SMALLEST_GROUP
-    ):
+    opens_properly = 0 < len(first_group) <= _SMALLEST_GROUP
+    if not opens_properly or not groups:
         return False
-    is_western = all(len(group) == 3 for group in groups)
-    is_indian = all(len(group) == 2 for group in groups[:-1])
+    *inner_groups, last_group = groups
+    if len(last_group) != _SMALLEST_GROUP:
+        return False
+    is_western = all(len(group) == 3 for group in inner_groups)
+    is_indian = all(len(group) == 2 for group in inner_groups)
     return is_western or is_indian
 
 
@@ -290,13 +303,16 @@ def _value(run: str) -> int:
     total = 0
     current = 0
     for number_word in re.split("[ -]", run):
-        if number_word in _UNITS or number_word in _TENS:
-            current += _UNITS.get(number_word, 0) + _TENS.get(number_word, 0)
+        if number_word in _UNITS:
+            current += _UNITS[number_word]
+        elif number_word in _TENS:
+            current += _TENS[number_word]
         elif number_word == "hundred":
             current = max(1, current) * 100
         elif number_word in _WORD_SCALES:
+            # "thousand" alone is one thousand.
             total += max(1, current) * _WORD_SCALES[number_word]
             current = 0
-    if run.startswith(("minus", "negative")):
-        return -(total + current)
-    return total + current
+    value = total + current
+    is_negative = run.startswith(("minus", "negative"))
+    return -value if is_negative else value

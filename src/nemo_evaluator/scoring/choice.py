@@ -22,23 +22,40 @@ def options_of(sample: ScorerInput) -> dict[str, str]:
     if isinstance(offered, Mapping):
         return _mapped_options(offered)
     if isinstance(offered, Sequence) and not isinstance(offered, str):
-        lettered_texts = zip(ascii_uppercase, map(str, offered), strict=False)
-        return {label: text for label, text in lettered_texts if text}
+        return _listed_options(offered)
+    return _column_options(metadata)
+
+
+def _listed_options(offered: Sequence[Any]) -> dict[str, str]:
+    """Return the options of ``["Rome", "Paris"]``, labelled A, B, ...; an empty text is not an option."""
+    options: dict[str, str] = {}
+    for label, option in zip(ascii_uppercase, offered, strict=False):
+        text = str(option)
+        if text:
+            options[label] = text
+    return options
+
+
+def _column_options(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of a row with the columns A, B, ...; none without at least A and B."""
     if "A" not in metadata or "B" not in metadata:
         return {}
     options: dict[str, str] = {}
     for label in _COLUMNS:
-        if metadata.get(label) is not None:
-            options[label] = str(metadata[label])
+        text = metadata.get(label)
+        if text is not None:
+            options[label] = str(text)
     return options
 
 
 def _mapped_options(offered: Mapping[str, Any]) -> dict[str, str]:
     """Return the options of ``{"text": [...], "label": [...]}`` or of ``{"A": ..., "B": ...}``."""
-    if "text" in offered:
-        labels = map(str, offered.get("label") or ascii_uppercase)
-        return dict(zip(labels, map(str, offered["text"]), strict=False))
     options: dict[str, str] = {}
+    if "text" in offered:
+        labels = offered.get("label") or ascii_uppercase
+        for label, text in zip(labels, offered["text"], strict=False):
+            options[str(label)] = str(text)
+        return options
     for label, text in offered.items():
         if len(str(label)) == 1:
             options[str(label)] = str(text)
@@ -46,13 +63,21 @@ def _mapped_options(offered: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _judge(sample: ScorerInput, labels: str | None, default: str) -> Score:
-    """Compare the picked letter with the target; ``default`` are the letters of a row without options."""
+    """Compare the picked letter with the target.
+
+    Args:
+        sample: The answer.
+        labels: The letters that the scorer's settings name; None for those of the row's options.
+        default: The letters of a row without options.
+    """
     options = options_of(sample)
     one_letter_each = all(len(label) == 1 for label in options)
-    offered = "".join(options) if one_letter_each else ""
-    label = pick(sample.response, labels or offered or default, options, question=sample.question)
-    target = str(sample.target).strip().strip("()[].").upper()
-    return found(label, label == target)
+    offered_labels = "".join(options) if one_letter_each else ""
+    expected_labels = labels or offered_labels or default
+    label = pick(sample.response, expected_labels, options, question=sample.question)
+    target = str(sample.target).strip()
+    target_label = target.strip("()[].").upper()
+    return found(label, label == target_label)
 
 
 @versioned("3")
@@ -66,12 +91,20 @@ def multichoice_regex(
         pattern: A range of letters such as ``[A-J]``, or a regular expression whose last match gives the letter.
         labels: The letters; by default those of ``pattern``, else of the row's options, else A to D.
     """
-    letter_class = _CLASS.search(pattern) if pattern is not None and not labels else None
-    if pattern is not None and labels is None and letter_class is None:
-        return _judge_by_pattern(sample, pattern)
+    if pattern is None or labels:
+        return _judge(sample, labels, "ABCD")
+    letter_class = _CLASS.search(pattern)
     if letter_class is not None:
-        labels = letter_class[3] or _letter_range(letter_class[1], letter_class[2])
+        return _judge(sample, _letters_of(letter_class), "ABCD")
+    if labels is None:
+        return _judge_by_pattern(sample, pattern)
     return _judge(sample, labels, "ABCD")
+
+
+def _letters_of(letter_class: re.Match[str]) -> str:
+    """The letters of ``[A-J]`` or of ``[ABCD]``."""
+    first, last, listed = letter_class.groups()
+    return listed or _letter_range(first, last)
 
 
 def _judge_by_pattern(sample: ScorerInput, pattern: str) -> Score:

@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
-from nemo_evaluator.scoring.number import Number, extract_number, language_of, parse_number
+from nemo_evaluator.scoring.number import extract_number, language_of, parse_number
 from nemo_evaluator.scoring.text import claimed_texts, states
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
@@ -23,24 +23,23 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
         pattern: A regular expression whose last match (group 1) is the answer. By default the last announcement counts,
             else a short last line.
     """
-    target = str(sample.target)
-    number = parse_number(target) if _PURE_NUMBER.fullmatch(target) else None
+    target = _Target(str(sample.target), language_of(sample))
     if pattern is not None:
         answer = _last_match(pattern, sample.response)
-        is_right = answer != "" and _equal(answer, target, number, sample=sample)
+        is_right = answer != "" and target.is_stated_by(answer)
         return found(answer or None, is_right)
-    if number is not None:
-        announced = extract_number(sample.response, language=language_of(sample))
+    if target.number is not None:
+        announced = extract_number(sample.response, language=target.language)
         if announced is not None:
-            return found(announced.canonical, announced.equals(number))
+            return found(announced.canonical, announced.equals(target.number))
     text = readable(sample.response, sample.question)
     claimed = next(claimed_texts(text), None)
     if claimed is not None:
-        return found(claimed, _equal(claimed, target, number, sample=sample))
-    line = unmark(unlatex(text)).strip().rpartition("\n")[2].strip()
+        return found(claimed, target.is_stated_by(claimed))
+    line = _last_line(text)
     if not line:
         return found(None, False)
-    if _equal(line, target, number, sample=sample):
+    if target.is_stated_by(line):
         return found(line, True)
     # A long last line that is not the target is not an answer.
     is_short = len(line.split()) <= _LONGEST_BARE_ANSWER
@@ -50,7 +49,9 @@ def answer_line(sample: ScorerInput, pattern: str | None = None) -> Score:
 def _last_match(pattern: str, response: str) -> str:
     """Group 1 of the last match, or the whole match of a pattern without groups; "" without a match."""
     text = prepare(response)
-    matches = list(re.finditer(pattern, text)) or list(re.finditer(pattern, unmark(text)))
+    matches = list(re.finditer(pattern, text))
+    if not matches:
+        matches = list(re.finditer(pattern, unmark(text)))
     if not matches:
         return ""
     last_match = matches[-1]
@@ -58,18 +59,43 @@ def _last_match(pattern: str, response: str) -> str:
     return unmark(unlatex(answer)).strip()
 
 
-def _equal(answer: str, target: str, number: Number | None, sample: ScorerInput) -> bool:
-    """Whether an answer is the target: as a number if the target is one, else as text."""
-    if number is not None:
-        answered = extract_number(answer, language=language_of(sample))
-        return answered is not None and answered.equals(number)
-    if _squeezed(answer) == _squeezed(target) or states(answer, target):
-        return True
-    plain_target = unmark(unlatex(target))
-    return normalise(plain_target) == normalise(answer) or _squeezed(plain_target) == _squeezed(
-        answer
-    )
+def _last_line(text: str) -> str:
+    """The last line of a response, without markup."""
+    plain_text = unmark(unlatex(text)).strip()
+    _, _, line = plain_text.rpartition("\n")
+    return line.strip()
+
+
+class _Target:
+    """The expected answer, and how an answer is compared with it.
+
+    Attributes:
+        text: The expected answer.
+        language: The language of the row, which decides what 1.234 means.
+        number: The expected answer as a number; None if it is a text.
+    """
+
+    def __init__(self, text: str, language: str | None) -> None:
+        self.text = text
+        self.language = language
+        is_number = _PURE_NUMBER.fullmatch(text) is not None
+        self.number = parse_number(text) if is_number else None
+
+    def is_stated_by(self, answer: str) -> bool:
+        """Whether an answer is the target: as a number if the target is one, else as text."""
+        if self.number is not None:
+            answered = extract_number(answer, language=self.language)
+            return answered is not None and answered.equals(self.number)
+        squeezed_answer = _squeezed(answer)
+        if squeezed_answer == _squeezed(self.text) or states(answer, self.text):
+            return True
+        plain_target = unmark(unlatex(self.text))
+        if normalise(plain_target) == normalise(answer):
+            return True
+        return _squeezed(plain_target) == squeezed_answer
 
 
 def _squeezed(text: str) -> str:
-    return _IGNORED.sub("", text.lower()).rstrip(".")
+    """A text in lower case without commas, dollar and percent signs, blanks and the full stop."""
+    remaining = _IGNORED.sub("", text.lower())
+    return remaining.rstrip(".")

@@ -33,6 +33,10 @@ __all__ = [
     "target_number",
 ]
 
+# Letters before a number in which a word says that it is the answer, that it is negative, or that it is only a bound.
+_NEAR: Final = 40
+_MINUS_WINDOW: Final = 10
+_BOUND_WINDOW: Final = 24
 _WORDS_WITHIN: Final = 80
 _FEW_WORDS: Final = 12
 _REGION: Final = 600
@@ -84,10 +88,11 @@ class Numbers:
         if cued or self._last:
             start, end = _last_bold(clause)
             return self._named(clause, _last_of(clause, start, end))
-        assertion = _ASSERTS.search(clause, max(0, match.start() - 40), match.start())
-        if assertion:
-            return self._named(clause, _result(clause, match))
-        return None
+        window_start = max(0, match.start() - _NEAR)
+        is_asserted = _ASSERTS.search(clause, window_start, match.start()) is not None
+        if not is_asserted:
+            return None
+        return self._named(clause, _result(clause, match))
 
     def weak(self, line: str) -> NamedValues[Number] | None:
         """The number of a line that consists of a number and perhaps its unit."""
@@ -107,10 +112,11 @@ class Numbers:
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
-        if number is not None and _MINUS.search(clause, max(0, match.start() - 10), match.start()):
-            number = Number(f"-{number.text}", tuple(-value for value in number.readings))
         if number is None or _bounded(clause, match.start()):
             return None
+        if _MINUS.search(clause, max(0, match.start() - _MINUS_WINDOW), match.start()):
+            negative_readings = tuple(-value for value in number.readings)
+            number = Number(f"-{number.text}", negative_readings)
         values, end = self._joined(clause, number, match.end())
         if len(values) == 1:
             values = [*self._before(clause, match), number]
@@ -132,7 +138,7 @@ class Numbers:
 
     def _before(self, clause: str, match: re.Match[str]) -> list[Number]:
         """The number to which the last one of a clause is joined: "either 5 or 6", "from 5 to 6"."""
-        window_start = max(0, match.start() - 40)
+        window_start = max(0, match.start() - _NEAR)
         for earlier_match in NUMBER.finditer(clause, window_start, match.start()):
             joined = _JOINED.match(clause, earlier_match.end(), match.start() + 1)
             if joined is None or joined.end() < match.start() - 1:
@@ -147,11 +153,11 @@ class Numbers:
 
 
 def _number_in_words(clause: str) -> NamedValues[Number] | None:
-    spelled = find_words(clause[:_WORDS_WITHIN])
-    if spelled is None:
+    """The number that a clause spells near its beginning."""
+    number = _spelled(clause[:_WORDS_WITHIN])
+    if number is None:
         return None
-    written, value = spelled
-    return NamedValues((Number(written, (value,)),), 0, len(clause), bare=True)
+    return NamedValues((number,), 0, len(clause), bare=True)
 
 
 def _last_bold(clause: str) -> tuple[int, int]:
@@ -162,7 +168,7 @@ def _last_bold(clause: str) -> tuple[int, int]:
 
 def _bounded(clause: str, at: int) -> bool:
     """Whether a bound or an operation precedes a number: more than 5, twice 5, sqrt(5)."""
-    before = clause[max(0, at - 24) : at]
+    before = clause[max(0, at - _BOUND_WINDOW) : at]
     last_word = before.rstrip(" \t\n$€£¥₹({*-").lower()
     # The list of words is quicker than the expression, which decides.
     return last_word.endswith(_LIMITS) and _BOUND.search(before) is not None
@@ -261,15 +267,21 @@ def _unannounced(text: str, reader: Numbers, language: str | None) -> tuple[Numb
             return None
         ledger: Commitments[Number] = Commitments(last_number_reader, free=True)
         ledger.add_text(sentence, 0, len(sentence), cued=False)
-        if ledger.values or NUMBER.search(sentence):
+        names_number = NUMBER.search(sentence) is not None
+        if ledger.values or names_number:
             return ledger.values or None
-    if len(text.split()) > _FEW_WORDS:
+    has_few_words = len(text.split()) <= _FEW_WORDS
+    spelled_number = _spelled(text) if has_few_words else None
+    return None if spelled_number is None else (spelled_number,)
+
+
+def _spelled(text: str) -> Number | None:
+    """The last number of a text that is written in words."""
+    words_and_value = find_words(text)
+    if words_and_value is None:
         return None
-    spelled_number = find_words(text)
-    if spelled_number is None:
-        return None
-    written, value = spelled_number
-    return (Number(written, (value,)),)
+    written, value = words_and_value
+    return Number(written, (value,))
 
 
 def _on_its_own_line(lines: list[str], reader: Numbers) -> tuple[Number, ...] | None:
@@ -301,9 +313,11 @@ _SENTENCE_END: Final = lazy_pattern(r"[.!?…][\"'”)*_]*\s|[。！？\n]")
 def _last_sentences(text: str) -> list[str]:
     """The last sentences, the last one first."""
     tail = text[-_REGION:]
-    edges = [0, *(match.end() for match in _SENTENCE_END.finditer(tail)), len(tail)]
+    sentence_ends = [match.end() for match in _SENTENCE_END.finditer(tail)]
+    edges = [0, *sentence_ends, len(tail)]
     pieces = [tail[start:end] for start, end in pairwise(edges)]
-    return [piece for piece in reversed(pieces) if piece.strip()][:_SENTENCES]
+    sentences = [piece for piece in reversed(pieces) if piece.strip()]
+    return sentences[:_SENTENCES]
 
 
 def language_of(sample: ScorerInput, language: str | None = None) -> str | None:

@@ -71,8 +71,9 @@ def states(text: str, target: str) -> bool:
 
 
 def _shown(text: str) -> str | None:
-    text = text.strip()
-    return text[:_SHOWN] if text else None
+    """The beginning of an answer, as the row records it; None for an empty one."""
+    stripped_text = text.strip()
+    return stripped_text[:_SHOWN] or None
 
 
 @versioned("3")
@@ -152,16 +153,18 @@ def _short_match(sample: ScorerInput) -> Score | None:
         return None
     answer = match["answer"]
     plain_answer = normalise(answer)
-    targets = targets_of(sample)
-    normalised_targets = [normalise(target) for target in targets]
-    if plain_answer in normalised_targets:
-        return found(answer, True, matched=targets[normalised_targets.index(plain_answer)])
-    for target in normalised_targets:
-        if target in plain_answer or _NUMERIC.fullmatch(target):
+    plain_targets: list[str] = []
+    for target in targets_of(sample):
+        plain_target = normalise(target)
+        if plain_target == plain_answer:
+            return found(answer, True, matched=target)
+        plain_targets.append(plain_target)
+    for plain_target in plain_targets:
+        may_be_stated = plain_target in plain_answer or _NUMERIC.fullmatch(plain_target)
+        if may_be_stated:
             return None
-    if SCAN.search(answer) is not None:
-        return None
-    return found(answer, False)
+    has_marked_word = SCAN.search(answer) is not None
+    return None if has_marked_word else found(answer, False)
 
 
 def _announced_text(part: str, claim: Claim) -> str:
@@ -192,19 +195,26 @@ def _mentioned(text: str, reader: Mentions) -> tuple[int, ...] | None:
     if cut_off(text):
         return None
     reader.strict = _has_rival_names(text, reader)
+    if len(text) > _REGION:
+        return _mentioned_at_edges(text, reader)
+    # A few words, or an answer that opens with the phrase, need no announcement.
+    is_brief = len(lines) == 1 and text.count(" ") < _SHORT // 2
     ledger: Commitments[int] = Commitments(reader)
-    if len(text) <= _REGION:
-        # A few words, or an answer that opens with the phrase, need no announcement.
-        is_brief = len(lines) == 1 and text.count(" ") < _SHORT // 2
-        ledger.add_text(text, 0, len(text), cued=is_brief or reader.opens(text))
-        return ledger.values or None
-    last_line = text[-_REGION:].rpartition("\n")[2]
-    first_line = text[:_REGION].partition("\n")[0]
+    ledger.add_text(text, 0, len(text), cued=is_brief or reader.opens(text))
+    return ledger.values or None
+
+
+def _mentioned_at_edges(text: str, reader: Mentions) -> tuple[int, ...] | None:
+    """The phrases of the last line of a long response, else of its first line; a line as long as a region is prose."""
+    _, _, last_line = text[-_REGION:].rpartition("\n")
+    first_line, _, _ = text[:_REGION].partition("\n")
+    ledger: Commitments[int] = Commitments(reader)
     for line in (last_line, first_line):
-        if len(line) < _REGION:
-            ledger.add_text(line, 0, len(line), cued=False)
-            if ledger.values:
-                return ledger.values
+        if len(line) >= _REGION:
+            continue
+        ledger.add_text(line, 0, len(line), cued=False)
+        if ledger.values:
+            return ledger.values
     return None
 
 
@@ -229,7 +239,10 @@ def word_f1(answer: str, target: str) -> float:
     if not answer_words or not target_words:
         return float(answer_words == target_words)
     shared_words = Counter(answer_words) & Counter(target_words)
-    return 2 * shared_words.total() / (len(answer_words) + len(target_words))
+    shared_count = shared_words.total()
+    word_count = len(answer_words) + len(target_words)
+    # 2 P R / (P + R), with the precision P = shared / answer and the recall R = shared / target.
+    return 2 * shared_count / word_count
 
 
 @versioned("3")
@@ -240,7 +253,10 @@ def f1(sample: ScorerInput) -> Score:
     if not answer:
         return found(None, False, f1=0.0)
     parts = list(_shortened(answer))
-    best = max(token_f1(part, target) for target in targets_of(sample) for part in parts)
+    overlaps: list[float] = []
+    for target in targets_of(sample):
+        overlaps += [token_f1(part, target) for part in parts]
+    best = max(overlaps)
     return found(_shown(answer), best, f1=best)
 
 

@@ -66,7 +66,8 @@ class Spending:
             sequence = MeanSequence(low=-reach, high=reach)
             sequence.add(values)
             parts.append(_ErrorShare(self.looking, sequence))
-        return _CombinedReading(tuple(parts), float(np.mean(values)), len(values))
+        mean = float(np.mean(values))
+        return _CombinedReading(tuple(parts), value=mean, n=len(values))
 
     def mean_interval(
         self,
@@ -89,15 +90,20 @@ class Spending:
         if self.looking and clusters is not None:
             raise ValueError("a stop rule needs independent problems, not clusters of problems")
         alpha = 1 - confidence
-        last_level = 1 - alpha * (self.last or 1.0)
+        last_alpha = alpha * (self.last or 1.0)
         last_interval = mean_interval(
-            values, answers=answers, binary=binary, clusters=clusters, confidence=last_level
+            values,
+            answers=answers,
+            binary=binary,
+            clusters=clusters,
+            confidence=1 - last_alpha,
         )
         if not self.looking or not len(values):
             return last_interval
-        if values.min() < 0.0 or values.max() > 1.0:
-            if self.last:
-                return last_interval
+        beyond_unit_range = values.min() < 0.0 or values.max() > 1.0
+        if beyond_unit_range and self.last:
+            return last_interval
+        if beyond_unit_range:
             return replace(last_interval, lower=None, upper=None)
         sequence = MeanSequence()
         sequence.add(values)
@@ -159,10 +165,13 @@ class _CombinedReading:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """The intersection of the parts' intervals."""
+        if not self.parts:
+            return Interval.without_bounds(self.value, method="none", n=self.n)
         alpha = 1 - confidence
-        intervals = [part.reading.interval(1 - alpha * part.share) for part in self.parts]
-        if not intervals:
-            return Interval(self.value, None, None, method="none", n=self.n)
+        intervals: list[Interval] = []
+        for part in self.parts:
+            part_confidence = 1 - alpha * part.share
+            intervals.append(part.reading.interval(part_confidence))
         return reduce(_intersection, intervals)
 
     def p_above(self, bound: float) -> float:
@@ -180,7 +189,10 @@ def _intersection(fixed: Interval, looked: Interval) -> Interval:
     """The values that neither interval excludes."""
     if fixed.lower is None or fixed.upper is None or looked.lower is None or looked.upper is None:
         return looked
-    lower = max(looked.lower, fixed.lower)
-    upper = min(looked.upper, fixed.upper)
-    method = f"{fixed.method}+{looked.method}"
-    return Interval(fixed.value, lower, upper, method=method, n=fixed.n)
+    return Interval(
+        value=fixed.value,
+        lower=max(looked.lower, fixed.lower),
+        upper=min(looked.upper, fixed.upper),
+        method=f"{fixed.method}+{looked.method}",
+        n=fixed.n,
+    )

@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nemo_evaluator.statistics._scipy import t_quantile
-from nemo_evaluator.statistics.bootstrap import SEED
+from nemo_evaluator.statistics.bootstrap import SEED, central_quantiles
 from nemo_evaluator.statistics.difference import Centred, Difference
 from nemo_evaluator.statistics.groups import Floats, Ints
-from nemo_evaluator.statistics.intervals import Interval, shrunk_variance, wilson_modified
+from nemo_evaluator.statistics.intervals import (
+    Interval,
+    effective_size,
+    shrunk_variance,
+    wilson_modified,
+)
 from nemo_evaluator.statistics.ppi import Estimate, Labelled, ppi_mean
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -43,56 +48,86 @@ def corrected_mean(data: Labelled, *, confidence: float = 0.95) -> Corrected:
     """Estimate the mean that people would have given to all rows.
 
     The interval is never wider than that of the labels alone: if the judge does not help, it is not used.
+
+    Args:
+        data: Grades and labels.
+        confidence: Confidence level.
     """
     labels_only = ppi_mean(data, 0.0)
     tuned = ppi_mean(data)
-    alone = replace(_interval(data, labels_only, confidence), method="labels")
-    interval = _interval(data, tuned, confidence)
-    if interval.width is None or alone.width is None or interval.width > alone.width:
-        return Corrected(alone, alone, 0.0, labels=data.labels)
-    return Corrected(interval, alone, tuned.trust, labels=data.labels)
+    labels_interval = _interval(data, labels_only, confidence)
+    alone = replace(labels_interval, method="labels")
+    corrected = _interval(data, tuned, confidence)
+    if corrected.width is None or alone.width is None or corrected.width > alone.width:
+        return Corrected(interval=alone, alone=alone, trust=0.0, labels=data.labels)
+    return Corrected(interval=corrected, alone=alone, trust=tuned.trust, labels=data.labels)
 
 
 def _interval(data: Labelled, estimate: Estimate, confidence: float) -> Interval:
-    """The interval of an estimate.
+    """The interval of an estimate: Student's t, or Wilson's for grades in [0, 1].
 
-    For grades in [0, 1]: Wilson's interval at the number of plain labels that would have the same variance. For grades
-    beyond: Student's t.
+    Returns:
+        The interval; without bounds below two labels.
     """
-    labels = data.labels
-    if labels < 2:
-        return Interval(estimate.value, None, None, method="ppi", n=labels)
+    if data.labels < 2:
+        return Interval.without_bounds(estimate.value, method="ppi", n=data.labels)
     labelled = data.known > 0
     informative = _informative_labels(estimate.influence[labelled])
-    df = _degrees_of_freedom(data, informative)
-    quantile = t_quantile(0.5 + confidence / 2, df)
+    degrees_of_freedom = _degrees_of_freedom(data, informative)
+    quantile = t_quantile(0.5 + confidence / 2, degrees_of_freedom)
     if not _within_unit_range(data):
-        return _t_interval(estimate, labels, quantile)
-    value = min(max(estimate.value, 0.0), 1.0)
-    size = data.effective
-    largest_variance = value * (1 - value) / size
-    variance = _cautious_variance(
-        estimate.error**2, largest_variance, informative, effective_labels=size
+        return _t_interval(estimate, data.labels, quantile)
+    interval = _wilson_interval(
+        data, estimate, informative, confidence=confidence, quantile=quantile
     )
-    if variance > 0:
-        size = max(largest_variance * size / variance, size)
-    wilson = wilson_modified(value * size, size, confidence=confidence, quantile=quantile)
-    lower = wilson.lower
-    upper = wilson.upper
-    if labels < FEW_LABELS and estimate.trust > 0 and lower is not None and upper is not None:
-        bootstrap_lower, bootstrap_upper = _bootstrap_bounds(data, estimate, confidence)
-        lower = min(lower, max(bootstrap_lower, 0.0))
-        upper = max(upper, min(bootstrap_upper, 1.0))
-    return Interval(value, lower, upper, method="ppi", n=labels)
+    judge_is_used = estimate.trust > 0
+    if judge_is_used and data.labels < FEW_LABELS:
+        return _widened_by_bootstrap(interval, data, estimate, confidence=confidence)
+    return interval
 
 
 def _t_interval(estimate: Estimate, labels: int, quantile: float) -> Interval:
     """Student's t interval, for grades beyond [0, 1]."""
-    small_sample = math.sqrt(labels / max(labels - 2, 1))
-    half = quantile * estimate.error * small_sample
-    lower = estimate.value - half
-    upper = estimate.value + half
-    return Interval(estimate.value, lower, upper, method="ppi", n=labels)
+    small_sample_factor = math.sqrt(labels / max(labels - 2, 1))
+    half_width = quantile * estimate.error * small_sample_factor
+    return Interval(
+        value=estimate.value,
+        lower=estimate.value - half_width,
+        upper=estimate.value + half_width,
+        method="ppi",
+        n=labels,
+    )
+
+
+def _wilson_interval(
+    data: Labelled, estimate: Estimate, informative: float, *, confidence: float, quantile: float
+) -> Interval:
+    """Wilson's interval at the number of plain labels that would have the same variance, for grades in [0, 1]."""
+    value = min(max(estimate.value, 0.0), 1.0)
+    labels_size = data.effective
+    variance = _cautious_variance(
+        variance=estimate.error**2,
+        largest=value * (1 - value) / labels_size,
+        informative=informative,
+        effective_labels=labels_size,
+    )
+    size = effective_size(value, variance, labels_size)
+    bounds = wilson_modified(value * size, size, confidence=confidence, quantile=quantile)
+    return replace(bounds, value=value, method="ppi", n=data.labels)
+
+
+def _widened_by_bootstrap(
+    interval: Interval, data: Labelled, estimate: Estimate, *, confidence: float
+) -> Interval:
+    """The interval, widened to the bootstrap bounds where these are further out."""
+    if interval.lower is None or interval.upper is None:
+        return interval
+    bootstrap_lower, bootstrap_upper = _bootstrap_bounds(data, estimate, confidence)
+    return replace(
+        interval,
+        lower=min(interval.lower, max(bootstrap_lower, 0.0)),
+        upper=max(interval.upper, min(bootstrap_upper, 1.0)),
+    )
 
 
 def _within_unit_range(data: Labelled) -> bool:
@@ -109,28 +144,38 @@ def _degrees_of_freedom(data: Labelled, informative: float) -> float:
     With unequal probabilities a few labels may represent many rows: then the variance is known only as well as the
     labels that carry it are many.
     """
-    df = 2 * (data.effective - 1)
+    degrees_of_freedom = 2 * (data.effective - 1)
     if not data.uniform and informative:
-        df = min(df, max(2 * informative, 4.0))
-    return max(df, 1.0)
+        of_informative_labels = max(2 * informative, 4.0)
+        degrees_of_freedom = min(degrees_of_freedom, of_informative_labels)
+    return max(degrees_of_freedom, 1.0)
 
 
 def _informative_labels(influence: Floats) -> float:
     """How many labels carry the variance, as (Σd²)² / Σd⁴ of the centred influences d: those that contradict the judge,
     or those that confirm it, whichever are rare."""
     squares = (influence - influence.mean()) ** 2
-    total = float(squares.sum())
-    if total <= len(influence) * _ROUNDING:
+    sum_of_squares = float(squares.sum())
+    if sum_of_squares <= len(influence) * _ROUNDING:
         return 0.0
-    return total**2 / float(squares @ squares)
+    sum_of_fourth_powers = float(squares @ squares)
+    return sum_of_squares**2 / sum_of_fourth_powers
 
 
 def _cautious_variance(
     variance: float, largest: float, informative: float, *, effective_labels: float
 ) -> float:
-    """The variance, shrunk towards the largest possible one when few labels carry it."""
-    unbiased = variance * effective_labels / max(effective_labels - 2, 1.0)
-    return float(shrunk_variance(unbiased, largest, informative))
+    """The variance, shrunk towards the largest possible one when few labels carry it.
+
+    Args:
+        variance: The observed variance of the mean.
+        largest: The variance without the judge.
+        informative: Number of labels that carry the observed variance.
+        effective_labels: Effective number of labels.
+    """
+    degrees_of_freedom = max(effective_labels - 2, 1.0)
+    unbiased_variance = variance * effective_labels / degrees_of_freedom
+    return float(shrunk_variance(unbiased_variance, largest, informative))
 
 
 def _bootstrap_bounds(data: Labelled, estimate: Estimate, confidence: float) -> tuple[float, float]:
@@ -139,18 +184,22 @@ def _bootstrap_bounds(data: Labelled, estimate: Estimate, confidence: float) -> 
     The labels are resampled; the judge's mean, known from many rows, is drawn from its normal distribution.
     """
     rng = np.random.default_rng(SEED)
-    labelled = data.known > 0
     rows = len(data.judge)
-    slope = estimate.trust / (1 - data.labels / rows)
+    unlabelled_share = 1 - data.labels / rows
+    slope = estimate.trust / unlabelled_share
+    labelled = data.known > 0
     weights = data.weights[labelled]
-    residual = (data.human - slope * data.judge)[labelled]
-    drawn = rng.integers(0, len(residual), size=(_RESAMPLES, len(residual)))
-    rectifiers = (weights * residual)[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
+    residuals = (data.human - slope * data.judge)[labelled]
+    weighted_residuals = weights * residuals
+    # One row of positions for each bootstrap sample.
+    drawn = rng.integers(0, len(residuals), size=(_RESAMPLES, len(residuals)))
+    residual_sums = weighted_residuals[drawn].sum(axis=1)
+    weight_sums = weights[drawn].sum(axis=1)
+    rectifiers = residual_sums / weight_sums
     judge_error = data.judge.std() / math.sqrt(rows)
     judge_means = rng.normal(data.judge.mean(), judge_error, _RESAMPLES)
-    means = slope * judge_means + rectifiers
-    lower, upper = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(lower), float(upper)
+    corrected_means = slope * judge_means + rectifiers
+    return central_quantiles(corrected_means, confidence)
 
 
 class _Side(NamedTuple):
@@ -162,6 +211,19 @@ class _Side(NamedTuple):
     # The estimates at λ = 0 and at λ = 1.
     alone: Estimate
     full: Estimate
+
+    def mean(self, trust: float) -> float:
+        """The corrected mean at a weight λ of the judge."""
+        change = self.full.value - self.alone.value
+        return self.alone.value + trust * change
+
+    def largest_variance(self) -> float:
+        """The variance of this run's term in the difference, without the judge."""
+        mean = self.alone.value
+        # A score of 0 or 1 still leaves room for one unseen error.
+        least_variance = 1 / (self.data.labels + 2)
+        answer_variance = max(mean * (1 - mean), least_variance)
+        return self.factor * self.factor * answer_variance / self.data.effective
 
 
 def corrected_difference(
@@ -181,28 +243,25 @@ def corrected_difference(
     Returns:
         The difference with a normal-theory standard error and Student's t.
     """
-    sides = [_side(candidate, 1.0), _side(baseline, -share)]
+    sides = [_side(candidate, factor=1.0), _side(baseline, factor=-share)]
     problems = np.unique(np.concatenate([side.data.problems for side in sides]))
     influence = _least_influence(sides, problems)
-    value = 0.0
+    difference = 0.0
     largest_variance = 0.0
-    for side, trust in zip(sides, influence.trusts, strict=True):
-        alone_mean = side.alone.value
-        value += side.factor * (alone_mean + trust * (side.full.value - alone_mean))
-        # A score of 0 or 1 still leaves room for one unseen error.
-        binomial_variance = max(alone_mean * (1 - alone_mean), 1 / (side.data.labels + 2))
-        largest_variance += side.factor * side.factor * binomial_variance / side.data.effective
-    per_problem = influence.per_problem
+    for side, trust in zip(sides, influence.trusts.tolist(), strict=True):
+        difference += side.factor * side.mean(trust)
+        largest_variance += side.largest_variance()
+    labelled_influence = influence.per_problem[_has_label(sides, problems)]
     variance = _cautious_variance(
-        float(per_problem @ per_problem),
-        largest_variance,
-        _informative_labels(per_problem[_has_label(sides, problems)]),
+        variance=float(influence.per_problem @ influence.per_problem),
+        largest=largest_variance,
+        informative=_informative_labels(labelled_influence),
         effective_labels=min(side.data.effective for side in sides),
     )
     fewest_labels = min(side.data.labels for side in sides)
     return Difference(
-        value=float(value),
-        evidence=Centred(float(value), math.sqrt(variance)),
+        value=difference,
+        evidence=Centred(difference, math.sqrt(variance)),
         df=2.0 * max(fewest_labels - 1, 1),
         method="ppi_paired",
         n=len(problems),
@@ -220,17 +279,18 @@ class _LeastInfluence(NamedTuple):
 
 def _least_influence(sides: list[_Side], problems: Ints) -> _LeastInfluence:
     """Choose both λ by least squares on the influence functions, clipped to [0, 1]."""
-    # The influence of each problem at λ = 0, and its change for λ = 1.
-    at_zero: list[Floats] = []
-    slopes: list[Floats] = []
+    # The influence of each problem at λ = 0, and for each run its change from λ = 0 to λ = 1.
+    influence_at_zero = np.zeros(len(problems))
+    changes: list[Floats] = []
     for side in sides:
-        at_zero.append(_per_problem(problems, side, side.alone.influence))
-        slopes.append(_per_problem(problems, side, side.full.influence - side.alone.influence))
-    alone_influence = sum(at_zero)
-    design = np.stack(slopes, axis=1)
-    least_squares = np.linalg.lstsq(design, -alone_influence, rcond=None)[0]
+        change = side.full.influence - side.alone.influence
+        influence_at_zero += _per_problem(problems, side, side.alone.influence)
+        changes.append(_per_problem(problems, side, change))
+    design = np.stack(changes, axis=1)
+    # The λ at which the changes cancel as much of the influence as they can.
+    least_squares = np.linalg.lstsq(design, -influence_at_zero, rcond=None)[0]
     trusts = np.clip(least_squares, 0.0, 1.0)
-    return _LeastInfluence(trusts, np.asarray(alone_influence) + design @ trusts)
+    return _LeastInfluence(trusts, influence_at_zero + design @ trusts)
 
 
 def _has_label(sides: list[_Side], problems: Ints) -> Flags:
@@ -241,11 +301,17 @@ def _has_label(sides: list[_Side], problems: Ints) -> Flags:
 
 def _side(data: Labelled, factor: float) -> _Side:
     """One run of a difference with both of its estimates."""
-    return _Side(data, factor, ppi_mean(data, 0.0), full=ppi_mean(data, 1.0))
+    return _Side(
+        data=data,
+        factor=factor,
+        alone=ppi_mean(data, trust=0.0),
+        full=ppi_mean(data, trust=1.0),
+    )
 
 
 def _per_problem(problems: Ints, side: _Side, influence: Floats) -> Floats:
     """The influence of each of ``problems`` on the difference: the sum over its rows."""
-    place = np.searchsorted(problems, side.data.problems)
-    per_row = influence * (side.factor / len(side.data.judge))
-    return np.asarray(np.bincount(place, weights=per_row, minlength=len(problems)), float)
+    problem_of_row = np.searchsorted(problems, side.data.problems)
+    row_factor = side.factor / len(side.data.judge)
+    sums = np.bincount(problem_of_row, weights=influence * row_factor, minlength=len(problems))
+    return np.asarray(sums, dtype=np.float64)

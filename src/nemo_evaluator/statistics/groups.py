@@ -36,7 +36,9 @@ class Problems:
     @property
     def means(self) -> Floats:
         """The mean reward of each problem."""
-        return self.totals if self.single else self.totals / self.counts
+        if self.single:
+            return self.totals
+        return self.totals / self.counts
 
     @property
     def rows(self) -> int:
@@ -64,19 +66,50 @@ def by_problem(problem: Ints, reward: Floats) -> Problems:
     rows = len(problem)
     if rows != len(reward):
         raise ValueError(f"{rows} problem ids for {len(reward)} rewards")
-    if rows and bool((problem[1:] > problem[:-1]).all()):
-        answers_per_problem = np.broadcast_to(np.int64(1), rows)
-        row_numbers = np.arange(rows, dtype=np.int32)
-        return Problems(problem, answers_per_problem, reward, first=row_numbers, single=True)
-    if rows and bool((problem[1:] >= problem[:-1]).all()):
-        starts = np.flatnonzero(np.r_[True, problem[1:] != problem[:-1]])
-        counts = np.diff(np.r_[starts, rows])
-        return Problems(problem[starts], counts, np.add.reduceat(reward, starts), first=starts)
-    ids, first, inverse, counts = np.unique(
+    if rows == 0:
+        return _unsorted_problems(problem, reward)
+    following = problem[1:]
+    preceding = problem[:-1]
+    if bool((following > preceding).all()):
+        return _single_problems(problem, reward)
+    if bool((following >= preceding).all()):
+        return _sorted_problems(problem, reward)
+    return _unsorted_problems(problem, reward)
+
+
+def _single_problems(problem: Ints, reward: Floats) -> Problems:
+    """Problems with one row each: no column is copied, and counts take no memory."""
+    rows = len(problem)
+    return Problems(
+        ids=problem,
+        counts=np.broadcast_to(np.int64(1), rows),
+        totals=reward,
+        first=np.arange(rows, dtype=np.int32),
+        single=True,
+    )
+
+
+def _sorted_problems(problem: Ints, reward: Floats) -> Problems:
+    """Problems whose rows follow each other."""
+    is_start = np.r_[True, problem[1:] != problem[:-1]]
+    starts = np.flatnonzero(is_start)
+    ends = np.r_[starts, len(problem)]
+    return Problems(
+        ids=problem[starts],
+        counts=np.diff(ends),
+        totals=np.add.reduceat(reward, starts),
+        first=starts,
+    )
+
+
+def _unsorted_problems(problem: Ints, reward: Floats) -> Problems:
+    """Problems whose rows are in any order."""
+    ids, first, problem_of_row, counts = np.unique(
         problem, return_index=True, return_inverse=True, return_counts=True
     )
-    sums = np.bincount(inverse, weights=reward, minlength=len(ids))
-    return Problems(ids, counts, np.asarray(sums, dtype=np.float64), first=first)
+    sums = np.bincount(problem_of_row, weights=reward, minlength=len(ids))
+    totals = np.asarray(sums, dtype=np.float64)
+    return Problems(ids=ids, counts=counts, totals=totals, first=first)
 
 
 def is_binary(reward: Floats) -> bool:
@@ -113,36 +146,61 @@ def variance_components(problem: Ints, reward: Floats) -> VarianceComponents:
 
     Groups may differ in size: σ²_between = (MS_between - MS_within) / n0, where
     n0 = (N - Σ n² / N) / (groups - 1) is the average group size (Searle, Casella, McCulloch 1992).
+
+    Args:
+        problem: The problem id of each row.
+        reward: The reward of each row.
+
+    Returns:
+        The components; NaN for those that the data cannot show.
     """
     reward = np.asarray(reward, dtype=np.float64)
     problems = by_problem(problem, reward)
-    groups = len(problems)
-    rows = problems.rows
-    if groups < 2:
+    if len(problems) < 2:
         return VarianceComponents(
             between=math.nan,
             within=math.nan,
-            problems=groups,
-            repeats=float(rows),
+            problems=len(problems),
+            repeats=float(problems.rows),
             advice="more problems",
         )
-    if rows == groups:
+    if problems.rows == len(problems):
         return VarianceComponents(
             between=float(reward.var(ddof=1)),
             within=math.nan,
-            problems=groups,
+            problems=len(problems),
             repeats=1.0,
             advice="unknown without repeats",
         )
-    group_sizes = problems.counts.astype(np.float64)
-    total = float(problems.totals.sum())
-    sum_of_squares = float((reward**2).sum())
-    explained = float((problems.totals**2 / problems.counts).sum())
-    within = max(sum_of_squares - explained, 0.0) / (rows - groups)
-    mean_square_between = (explained - total * total / rows) / (groups - 1)
-    average_size = (rows - float((group_sizes**2).sum()) / rows) / (groups - 1)
-    between = max((mean_square_between - within) / average_size, 0.0)
-    repeats = groups / float((1 / problems.counts).sum())
+    between, within = _between_and_within(problems, float((reward**2).sum()))
+    repeats = len(problems) / float((1 / problems.counts).sum())
     # Another answer to each problem helps more than another problem when the answer noise is the larger component.
-    advice: Advice = "more repeats" if within / repeats > between else "more problems"
-    return VarianceComponents(between, within, groups, repeats=repeats, advice=advice)
+    answer_noise = within / repeats
+    return VarianceComponents(
+        between=between,
+        within=within,
+        problems=len(problems),
+        repeats=repeats,
+        advice="more repeats" if answer_noise > between else "more problems",
+    )
+
+
+def _between_and_within(problems: Problems, sum_of_squares: float) -> tuple[float, float]:
+    """The variance of the true problem means, and that of answers to one problem; see ``variance_components``.
+
+    Args:
+        problems: At least two problems, of which one has several rows.
+        sum_of_squares: The sum of the squared rewards of all rows.
+    """
+    groups = len(problems)
+    rows = problems.rows
+    total = float(problems.totals.sum())
+    group_sizes = problems.counts.astype(np.float64)
+    explained = float((problems.totals**2 / problems.counts).sum())
+    unexplained = max(sum_of_squares - explained, 0.0)
+    within = unexplained / (rows - groups)
+    mean_square_between = (explained - total * total / rows) / (groups - 1)
+    sum_of_squared_sizes = float((group_sizes**2).sum())
+    average_size = (rows - sum_of_squared_sizes / rows) / (groups - 1)
+    between = max((mean_square_between - within) / average_size, 0.0)
+    return between, within

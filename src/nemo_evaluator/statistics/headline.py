@@ -48,36 +48,49 @@ def headline_scores(
         ``pass@k`` and ``pass^k`` when all rewards are 0 or 1, else ``mean_reward``; empty without rows.
     """
     reward = np.asarray(reward, dtype=np.float64)
-    if not len(reward):
+    if len(reward) == 0:
         return {}
     problems = by_problem(problem, reward)
     problem_clusters: Ints | None = None
     if clusters is not None:
         problem_clusters = np.asarray(clusters)[problems.first]
     binary = is_binary(reward)
-    values = problems.means
     mean = spending.mean_interval(
-        values, answers=problems.rows, binary=binary, clusters=problem_clusters
+        problems.means,
+        answers=problems.rows,
+        binary=binary,
+        clusters=problem_clusters,
     )
     if not binary:
         return {"mean_reward": score(mean)}
-    scores = {"pass@1": score(mean)}
+    pass_at_1 = score(mean)
     # The bootstrap cannot correct for looks at unfinished data.
-    if spending == PLANNED and len(values) > 1 and few_levels(values):
-        bootstrap_means, _ = resampled(values)
-        lower, upper = np.quantile(bootstrap_means, [0.025, 0.975])
-        scores["pass@1"]["bootstrap_ci_lower"] = _round(float(lower))
-        scores["pass@1"]["bootstrap_ci_upper"] = _round(float(upper))
+    if spending == PLANNED:
+        _add_bootstrap_bounds(pass_at_1, problems.means)
+    scores = {"pass@1": pass_at_1}
+    ks_beyond_1 = [k for k in useful_ks(max(repeats, 1)) if k > 1]
     for name, every in (("pass@", False), ("pass^", True)):
-        for k in useful_ks(max(repeats, 1)):
-            if k == 1:
-                continue
+        for k in ks_beyond_1:
             interval, _ = pass_intervals(
-                problems, k, every=every, clusters=problem_clusters, spending=spending
+                problems,
+                k,
+                every=every,
+                clusters=problem_clusters,
+                spending=spending,
             )
             if interval.n:
                 scores[f"{name}{k}"] = score(interval)
     return scores
+
+
+def _add_bootstrap_bounds(entry: ScoreEntry, values: Floats) -> None:
+    """Add the bounds of the percentile bootstrap, unless it would be expensive or has no spread to show."""
+    if len(values) < 2 or not few_levels(values):
+        return
+    bootstrap_means = resampled(values).means
+    lower, upper = np.quantile(bootstrap_means, [0.025, 0.975])
+    entry["bootstrap_ci_lower"] = _round(float(lower))
+    entry["bootstrap_ci_upper"] = _round(float(upper))
 
 
 def score(interval: Interval) -> ScoreEntry:
@@ -105,9 +118,12 @@ def summary_scores(reward: Floats) -> SummaryEntry:
     reward = np.asarray(reward, dtype=np.float64)
     if not len(reward):
         return {"mean": None, "std": None, "min": None, "max": None, "median": None, "n": 0}
+    standard_deviation = 0.0
+    if len(reward) > 1:
+        standard_deviation = float(reward.std(ddof=1))
     return {
         "mean": float(reward.mean()),
-        "std": float(reward.std(ddof=1)) if len(reward) > 1 else 0.0,
+        "std": standard_deviation,
         "min": float(reward.min()),
         "max": float(reward.max()),
         "median": float(np.median(reward)),
@@ -128,7 +144,7 @@ def category_scores(
         spending: How the error is divided.
 
     Returns:
-        ``{category: {mean_reward, n, ci_lower, ci_upper}}``; n counts rows.
+        ``{category: {mean_reward, n, ci_lower, ci_upper, ci_method}}``; n counts rows.
     """
     scores: dict[str, GroupEntry] = {}
     for code, entry in _scores_by_code(codes, problem, reward, spending=spending):
@@ -151,7 +167,7 @@ def breakdowns(
         spending: How the error is divided.
 
     Returns:
-        ``{field: [{group, n, mean_reward, ci_lower, ci_upper}]}``; n counts rows.
+        ``{field: [{group, n, mean_reward, ci_lower, ci_upper, ci_method}]}``; n counts rows.
     """
     scores: dict[str, list[BreakdownEntry]] = {}
     for field, (codes, names) in fields.items():
@@ -167,13 +183,16 @@ def _scores_by_code(
     codes = np.asarray(codes)
     problem = np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
-    if is_binary(reward) and len(by_problem(problem, reward)) == len(reward):
+    single_answers = len(by_problem(problem, reward)) == len(reward)
+    if single_answers and is_binary(reward):
         return _single_answer_scores(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
+    present_codes, starts = np.unique(codes[order], return_index=True)
+    rows_of_codes = np.split(order, starts[1:])
     scores: list[tuple[int, GroupEntry]] = []
-    for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-        entry = _mean_score(_mean_interval(problem[rows], reward[rows], spending))
+    for code, rows in zip(present_codes.tolist(), rows_of_codes, strict=True):
+        interval = _mean_interval(problem[rows], reward[rows], spending)
+        entry = _mean_score(interval)
         entry["n"] = len(rows)
         scores.append((int(code), entry))
     return scores
@@ -194,16 +213,20 @@ def _single_answer_scores(
     codes: Ints, reward: Floats, spending: Spending
 ) -> list[tuple[int, GroupEntry]]:
     """``_scores_by_code`` for one 0/1 answer per problem: codes with equal counts share their interval."""
-    present, code_of_row, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    right_answers = np.bincount(code_of_row, weights=reward, minlength=len(present))
-    right = np.rint(right_answers).astype(np.int64)
-    entries: dict[tuple[int, int], GroupEntry] = {}
+    codes, code_of_row, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    sums = np.bincount(code_of_row, weights=reward, minlength=len(codes))
+    right_counts = np.rint(sums).astype(np.int64)
+    entry_of_counts: dict[tuple[int, int], GroupEntry] = {}
     scores: list[tuple[int, GroupEntry]] = []
-    for code, n, k in zip(present.tolist(), counts.tolist(), right.tolist(), strict=True):
-        if (n, k) not in entries:
-            values = np.repeat([1.0, 0.0], [k, n - k])
-            entries[n, k] = _mean_score(spending.mean_interval(values, binary=True))
-        scores.append((int(code), entries[n, k].copy()))
+    columns = zip(codes.tolist(), counts.tolist(), right_counts.tolist(), strict=True)
+    for code, answers, right in columns:
+        entry = entry_of_counts.get((answers, right))
+        if entry is None:
+            values = np.repeat([1.0, 0.0], [right, answers - right])
+            interval = spending.mean_interval(values, binary=True)
+            entry = _mean_score(interval)
+            entry_of_counts[answers, right] = entry
+        scores.append((int(code), entry.copy()))
     return scores
 
 
@@ -213,7 +236,10 @@ def _mean_interval(
     """The interval of the mean reward over problems."""
     problems = by_problem(problem, reward)
     return spending.mean_interval(
-        problems.means, answers=problems.rows, binary=is_binary(reward), confidence=confidence
+        problems.means,
+        answers=problems.rows,
+        binary=is_binary(reward),
+        confidence=confidence,
     )
 
 
@@ -248,22 +274,25 @@ def _columns(per_problem: Sequence[Sequence[float]]) -> tuple[Ints, Floats]:
 
 def category_breakdown(rows: Sequence[Mapping[str, Any]]) -> dict[str, GroupEntry]:
     """``category_scores`` for result rows in the form of dicts; without ``metadata.category`` a row is ``unknown``."""
-    labels: list[str] = []
+    categories: list[str] = []
     problems: list[int] = []
     rewards: list[float] = []
     for row in rows:
         if row.get("reward") is None:
             continue
         metadata = row.get("metadata") or {}
-        labels.append(str(metadata.get("category", "unknown")))
+        categories.append(str(metadata.get("category", "unknown")))
         problems.append(int(row.get("problem_idx", len(problems))))
         rewards.append(float(row["reward"]))
-    names = sorted(set(labels))
-    code_of = {name: code for code, name in enumerate(names)}
-    codes = np.array([code_of[label] for label in labels], dtype=np.int64)
-    problem = np.array(problems, dtype=np.int64)
-    reward = np.array(rewards, dtype=np.float64)
-    return category_scores(codes, names, problem, reward=reward)
+    names = sorted(set(categories))
+    code_of_name = {name: code for code, name in enumerate(names)}
+    codes = [code_of_name[category] for category in categories]
+    return category_scores(
+        codes=np.array(codes, dtype=np.int64),
+        names=names,
+        problem=np.array(problems, dtype=np.int64),
+        reward=np.array(rewards, dtype=np.float64),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +342,8 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         ValueError: ``k`` or ``c`` is out of range.
     """
     _check(n, c, k)
-    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+    all_wrong = math.comb(n - c, k) / math.comb(n, k)
+    return 1.0 - all_wrong
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
@@ -326,6 +356,11 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
 
 
 def _check(n: int, c: int, k: int) -> None:
+    """Check the arguments of ``pass_at_k``.
+
+    Raises:
+        ValueError: ``k`` or ``c`` is out of range.
+    """
     if k < 1 or n < k:
         raise ValueError(f"cannot draw k={k} answers from n={n}")
     if not 0 <= c <= n:
@@ -360,24 +395,39 @@ def pass_intervals(
     Returns:
         The interval, and the estimate of each problem.
     """
-    enough = problems.counts >= k
-    counts = problems.counts[enough]
-    if not len(counts):
-        return Interval(math.nan, None, None, method="none", n=0), np.empty(0)
-    correct = np.rint(problems.totals[enough]).astype(np.int64)
-    width = int(counts.max()) + 1
-    # The formula runs once per distinct (answers, right) pair.
-    pairs, inverse = np.unique(counts * width + correct, return_inverse=True)
-    estimate = pass_hat_k if every else pass_at_k
-    pair_values = [estimate(pair // width, pair % width, k) for pair in pairs.tolist()]
-    values = np.array(pair_values, dtype=np.float64)[inverse]
+    has_enough = problems.counts >= k
+    counts = problems.counts[has_enough]
+    if len(counts) == 0:
+        return Interval.without_bounds(method="none"), np.empty(0)
+    right_counts = np.rint(problems.totals[has_enough]).astype(np.int64)
+    values = _pass_estimates(counts, right_counts, k, every=every)
     # Each estimate uses k answers, so the answers hold at most 1 / k as many independent estimates.
     independent_estimates = max(int(counts.sum()) / k, len(counts))
     interval = spending.mean_interval(
         values,
         answers=independent_estimates,
         binary=True,
-        clusters=None if clusters is None else clusters[enough],
+        clusters=None if clusters is None else clusters[has_enough],
         confidence=confidence,
     )
     return interval, values
+
+
+def _pass_estimates(counts: Ints, right_counts: Ints, k: int, *, every: bool) -> Floats:
+    """The estimate of pass@k (or pass^k) of each problem; the formula runs once per distinct pair of counts.
+
+    Args:
+        counts: The number of answers to each problem, at least ``k``.
+        right_counts: The number of those that are right.
+        k: Number of answers drawn.
+        every: Estimate pass^k instead of pass@k.
+    """
+    estimate = pass_hat_k if every else pass_at_k
+    # One number stands for a pair of counts: answers * base + right.
+    base = int(counts.max()) + 1
+    pairs, pair_of_problem = np.unique(counts * base + right_counts, return_inverse=True)
+    pair_estimates: list[float] = []
+    for pair in pairs.tolist():
+        answers, right = divmod(pair, base)
+        pair_estimates.append(estimate(answers, right, k))
+    return np.array(pair_estimates, dtype=np.float64)[pair_of_problem]

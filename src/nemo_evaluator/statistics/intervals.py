@@ -20,6 +20,7 @@ _PRIOR_WEIGHT: Final = 0.6
 _INFORMATION_POWER: Final = 1.5
 # With up to so many successes or failures ``wilson_modified`` uses the Poisson bound.
 _NEAR_EDGE: Final = 3
+_BISECTION_STEPS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,17 @@ class Interval:
     upper: float | None
     method: str
     n: int
+
+    @classmethod
+    def without_bounds(cls, value: float = math.nan, *, method: str, n: int = 0) -> "Interval":
+        """An estimate whose data hold no information about the spread.
+
+        Args:
+            value: The estimate; NaN when there is none.
+            method: The name of the method.
+            n: Number of independent units.
+        """
+        return cls(value, lower=None, upper=None, method=method, n=n)
 
     @property
     def mean(self) -> float:
@@ -72,7 +84,8 @@ def z_quantile(confidence: float) -> float:
 def shrunk_variance(observed: float, largest: float, informative: float) -> float:
     """Shrink an observed variance towards the largest possible one.
 
-    With very few problems that are ever right (or wrong), the observed variance alone is a matter of chance.
+    With very few problems that are ever right (or wrong), the observed variance alone is a matter of chance. The result
+    is the weighted mean of both variances; the weight of the observed one grows with the number of units behind it.
 
     Args:
         observed: The observed variance.
@@ -80,7 +93,9 @@ def shrunk_variance(observed: float, largest: float, informative: float) -> floa
         informative: Number of units that carry the observed variance.
     """
     weight: float = informative**_INFORMATION_POWER
-    return (weight * observed + _PRIOR_WEIGHT * largest) / (weight + _PRIOR_WEIGHT)
+    weighted_sum = weight * observed + _PRIOR_WEIGHT * largest
+    total_weight = weight + _PRIOR_WEIGHT
+    return weighted_sum / total_weight
 
 
 def wilson(
@@ -88,23 +103,35 @@ def wilson(
 ) -> Interval:
     """Wilson's score interval (1927).
 
+    With the share p and the quantile z, the bounds are
+    (p + z²/2n ± z sqrt(p (1 - p) / n + z²/4n²)) / (1 + z²/n).
+
     Args:
         successes: Number of successes; may be fractional.
         n: Number of trials; may be an effective sample size.
         confidence: Confidence level.
         quantile: The quantile z, such as one of Student's t; None for the normal one.
+
+    Returns:
+        The interval within [0, 1]; without bounds when there were no trials.
     """
     if n <= 0:
-        return Interval(math.nan, None, None, method="wilson", n=0)
+        return Interval.without_bounds(method="wilson")
     z = z_quantile(confidence) if quantile is None else quantile
-    p = successes / n
+    share = successes / n
     denominator = 1 + z * z / n
-    centre = (p + z * z / (2 * n)) / denominator
-    variance = max(p * (1 - p), 0.0) / n + z * z / (4 * n * n)
-    half = z / denominator * math.sqrt(variance)
-    lower = 0.0 if p <= 0 else max(0.0, centre - half)
-    upper = 1.0 if p >= 1 else min(1.0, centre + half)
-    return Interval(p, lower, upper, method="wilson", n=round(n))
+    centre = (share + z * z / (2 * n)) / denominator
+    binomial_variance = max(share * (1 - share), 0.0) / n
+    score_variance = binomial_variance + z * z / (4 * n * n)
+    half_width = z / denominator * math.sqrt(score_variance)
+    # A share of 0 or 1 is itself a bound; computed, the bound could differ from it by a rounding error.
+    lower = max(0.0, centre - half_width)
+    upper = min(1.0, centre + half_width)
+    if share <= 0:
+        lower = 0.0
+    if share >= 1:
+        upper = 1.0
+    return Interval(share, lower, upper, method="wilson", n=round(n))
 
 
 def wilson_modified(
@@ -120,13 +147,17 @@ def wilson_modified(
     if plain.lower is None or plain.upper is None:
         return plain
     alpha = 1 - confidence
+    failures = n - successes
     lower = plain.lower
     upper = plain.upper
     if 0 < successes <= _NEAR_EDGE:
-        lower = min(lower, _poisson_lower(successes, alpha) / n)
-    if 0 < n - successes <= _NEAR_EDGE:
-        upper = max(upper, 1 - _poisson_lower(n - successes, alpha) / n)
-    if lower == plain.lower and upper == plain.upper:
+        least_success_share = _poisson_lower(successes, alpha) / n
+        lower = min(lower, least_success_share)
+    if 0 < failures <= _NEAR_EDGE:
+        least_failure_share = _poisson_lower(failures, alpha) / n
+        upper = max(upper, 1 - least_failure_share)
+    is_changed = lower != plain.lower or upper != plain.upper
+    if not is_changed:
         return plain
     return Interval(plain.value, lower, upper, method="wilson_modified", n=plain.n)
 
@@ -136,29 +167,47 @@ def _poisson_lower(count: float, alpha: float) -> float:
 
     For whole counts it is found by bisection, so that single 0/1 answers need no scipy.
     """
-    if count != int(count):
+    whole_count = int(count)
+    if count != whole_count:
         return gamma_quantile(alpha, count)
     low = 0.0
     high = float(count)
-    for _ in range(60):
+    for _ in range(_BISECTION_STEPS):
         rate = (low + high) / 2
-        series = sum(rate**i / math.factorial(i) for i in range(int(count)))
-        tail = 1 - math.exp(-rate) * series
-        if tail < alpha:
+        if _poisson_tail(whole_count, rate) < alpha:
             low = rate
         else:
             high = rate
     return (low + high) / 2
 
 
+def _poisson_tail(count: int, rate: float) -> float:
+    """The probability of ``count`` or more events: 1 - exp(-rate) Σ rate^i / i! over all i below ``count``."""
+    series = sum(rate**i / math.factorial(i) for i in range(count))
+    return 1 - math.exp(-rate) * series
+
+
 def clopper_pearson(successes: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Clopper and Pearson's exact interval (1934): its coverage is at least the confidence level, usually more."""
+    """Clopper and Pearson's exact interval (1934): its coverage is at least the confidence level, usually more.
+
+    Args:
+        successes: Number of successes.
+        n: Number of trials.
+        confidence: Confidence level.
+
+    Returns:
+        The interval; without bounds when there were no trials.
+    """
     if n <= 0:
-        return Interval(math.nan, None, None, method="clopper_pearson", n=0)
+        return Interval.without_bounds(method="clopper_pearson")
     failures = n - successes
     tail = (1 - confidence) / 2
-    lower = 0.0 if successes == 0 else beta_quantile(tail, successes, failures + 1)
-    upper = 1.0 if failures == 0 else beta_quantile(1 - tail, successes + 1, failures)
+    lower = 0.0
+    upper = 1.0
+    if successes:
+        lower = beta_quantile(tail, successes, failures + 1)
+    if failures:
+        upper = beta_quantile(1 - tail, successes + 1, failures)
     return Interval(successes / n, lower, upper, method="clopper_pearson", n=n)
 
 
@@ -167,7 +216,15 @@ def beta_binomial(
 ) -> Interval:
     """Equal-tailed credible interval of a proportion under a Beta(a, b) prior (Jeffreys' by default).
 
-    The value is the posterior mean.
+    Args:
+        successes: Number of successes.
+        n: Number of trials.
+        confidence: Probability of the interval.
+        a: First parameter of the prior.
+        b: Second parameter of the prior.
+
+    Returns:
+        The interval; its value is the posterior mean.
     """
     tail = (1 - confidence) / 2
     posterior_a = a + successes
@@ -202,26 +259,37 @@ class ClusterSpread:
 def cluster_spread(values: Floats, clusters: Ints | None) -> ClusterSpread:
     """Variance of the mean of ``values`` when values of one cluster may be correlated (Liang and Zeger 1986).
 
+    With the sum s of each of G clusters' residuals, the variance is Σ s² · G / (G - 1) / n².
+
     Args:
         values: The values.
         clusters: The cluster of each value; None when all values are independent.
     """
     n = len(values)
-    # The mean of equal values may differ from them by a rounding error, which is not a spread.
-    residual: Floats = values - values.mean() if np.ptp(values) > 0 else np.zeros(n)
+    residuals = _residuals(values)
     if clusters is None:
-        variance = float(residual @ residual) / (n * max(n - 1, 1))
-        return ClusterSpread(variance, n - 1, float(n))
+        sum_of_squares = float(residuals @ residuals)
+        variance_of_mean = sum_of_squares / (n * max(n - 1, 1))
+        return ClusterSpread(variance_of_mean, df=n - 1, least_n=float(n))
     _, cluster_of_value, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     groups = len(sizes)
-    cluster_sums = np.bincount(cluster_of_value, weights=residual, minlength=groups)
-    # One cluster holds no information about the variance between clusters.
-    if groups > 1:
-        variance = float(cluster_sums @ cluster_sums) * groups / (groups - 1) / n**2
-    else:
-        variance = 0.0
     least_n = n * n / float(sizes @ sizes)
-    return ClusterSpread(variance, groups - 1, least_n)
+    # One cluster holds no information about the variance between clusters.
+    if groups < 2:
+        return ClusterSpread(variance=0.0, df=groups - 1, least_n=least_n)
+    cluster_sums = np.bincount(cluster_of_value, weights=residuals, minlength=groups)
+    sum_of_squares = float(cluster_sums @ cluster_sums)
+    variance_of_mean = sum_of_squares * groups / (groups - 1) / n**2
+    return ClusterSpread(variance_of_mean, df=groups - 1, least_n=least_n)
+
+
+def _residuals(values: Floats) -> Floats:
+    """The values minus their mean; exactly 0 for equal values, whose mean may differ from them by a rounding error."""
+    has_spread = np.ptp(values) > 0
+    if not has_spread:
+        return np.zeros(len(values))
+    residuals: Floats = values - values.mean()
+    return residuals
 
 
 def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95) -> Interval:
@@ -237,13 +305,21 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
     """
     values = np.asarray(values, dtype=np.float64)
     if not len(values):
-        return Interval(math.nan, None, None, method="cluster_t", n=0)
-    spread = cluster_spread(values, clusters)
+        return Interval.without_bounds(method="cluster_t")
     mean = float(values.mean())
+    spread = cluster_spread(values, clusters)
+    units = spread.df + 1
     if spread.df < 1 or spread.variance == 0.0:
-        return Interval(mean, None, None, method="cluster_t", n=spread.df + 1)
-    half = t_quantile(0.5 + confidence / 2, spread.df) * math.sqrt(spread.variance)
-    return Interval(mean, mean - half, mean + half, method="cluster_t", n=spread.df + 1)
+        return Interval.without_bounds(mean, method="cluster_t", n=units)
+    standard_error = math.sqrt(spread.variance)
+    half_width = t_quantile(0.5 + confidence / 2, spread.df) * standard_error
+    return Interval(
+        value=mean,
+        lower=mean - half_width,
+        upper=mean + half_width,
+        method="cluster_t",
+        n=units,
+    )
 
 
 def cluster_wilson(
@@ -264,33 +340,55 @@ def cluster_wilson(
         clusters: The cluster of each problem; None when problems are independent.
         binary: Whether the values are means of 0/1 rewards; then problems that are neither always right nor always
             wrong carry the variance, and few of them make it uncertain.
-        answers: Number of answers.
+        answers: Number of answers; None when it is unknown.
         confidence: Confidence level.
+
+    Returns:
+        The interval; without bounds when there are no values. Wilson's, at the least effective size, when there is only
+        one cluster.
     """
     n = len(values)
     if n == 0:
-        return Interval(math.nan, None, None, method="cluster_wilson", n=0)
+        return Interval.without_bounds(method="cluster_wilson")
     mean = min(1.0, max(0.0, float(values.mean())))
     spread = cluster_spread(values, clusters)
     if spread.df < 1:
         return wilson(mean * spread.least_n, spread.least_n, confidence=confidence)
-    largest_variance = mean * (1 - mean) / spread.least_n
     variance = spread.variance
-    df = spread.df
+    degrees_of_freedom = spread.df
     if binary:
-        ever_right = int((values > 0).sum())
-        ever_wrong = int((values < 1).sum())
-        variance = shrunk_variance(variance, largest_variance, min(ever_right, ever_wrong))
+        variance = _binary_variance(values, mean, spread)
         # Bounded from both sides, the variance of 0/1 rewards is known about twice as well as a free one.
-        df = spread.df * 2
-    size = spread.least_n
-    if variance > 0:
-        size = max(largest_variance * spread.least_n / variance, spread.least_n)
+        degrees_of_freedom = 2 * spread.df
+    size = effective_size(mean, variance, spread.least_n)
     if binary and answers is not None:
         size = min(size, float(answers))
-    quantile = t_quantile(0.5 + confidence / 2, df)
-    wilson_bounds = wilson_modified(mean * size, size, confidence=confidence, quantile=quantile)
-    return Interval(mean, wilson_bounds.lower, wilson_bounds.upper, method="cluster_wilson", n=n)
+    quantile = t_quantile(0.5 + confidence / 2, degrees_of_freedom)
+    bounds = wilson_modified(mean * size, size, confidence=confidence, quantile=quantile)
+    return replace(bounds, value=mean, method="cluster_wilson", n=n)
+
+
+def _binary_variance(values: Floats, mean: float, spread: ClusterSpread) -> float:
+    """The variance of the mean of 0/1 rewards, shrunk when few problems are neither always right nor always wrong."""
+    ever_right = int((values > 0).sum())
+    ever_wrong = int((values < 1).sum())
+    largest_variance = mean * (1 - mean) / spread.least_n
+    informative = min(ever_right, ever_wrong)
+    return shrunk_variance(spread.variance, largest_variance, informative)
+
+
+def effective_size(mean: float, variance: float, least_size: float) -> float:
+    """The number of independent 0/1 answers whose mean would have the same variance, at least ``least_size``.
+
+    Args:
+        mean: The mean, from 0 to 1.
+        variance: The variance of the mean.
+        least_size: The smallest possible result; also that for a variance of 0, which says nothing.
+    """
+    if variance > 0:
+        largest_variance = mean * (1 - mean) / least_size
+        return max(largest_variance * least_size / variance, least_size)
+    return least_size
 
 
 def mean_interval(
@@ -308,16 +406,26 @@ def mean_interval(
     - Values beyond [0, 1]: cluster-robust t, not clipped because the range is unknown.
 
     The arguments are those of ``cluster_wilson``.
+
+    Returns:
+        The interval; without bounds when the data hold no information about the spread.
     """
     values = np.asarray(values, dtype=np.float64)
     n = len(values)
     if n == 0:
-        return Interval(math.nan, None, None, method="none", n=0)
-    one_answer_each = answers is None or answers == n
-    if binary and clusters is None and one_answer_each and is_binary(values):
-        return wilson_modified(float(values.sum()), n, confidence=confidence)
-    if values.min() >= 0.0 and values.max() <= 1.0:
-        return cluster_wilson(
-            values, clusters, binary=binary, answers=answers, confidence=confidence
-        )
-    return cluster_t(values, clusters, confidence=confidence)
+        return Interval.without_bounds(method="none")
+    single_answers = answers is None or answers == n
+    independent = clusters is None
+    if binary and independent and single_answers and is_binary(values):
+        successes = float(values.sum())
+        return wilson_modified(successes, n, confidence=confidence)
+    within_unit_range = values.min() >= 0.0 and values.max() <= 1.0
+    if not within_unit_range:
+        return cluster_t(values, clusters, confidence=confidence)
+    return cluster_wilson(
+        values,
+        clusters,
+        binary=binary,
+        answers=answers,
+        confidence=confidence,
+    )

@@ -36,26 +36,35 @@ def rogan_gladen(
     """
     z = z_quantile(confidence)
     judged_share = _adjusted_share(judged, rows, pseudo_counts=z * z / 2)
-    true_negative_rate = _adjusted_share(specificity, negatives, pseudo_counts=1)
-    true_positive_rate = _adjusted_share(sensitivity, positives, pseudo_counts=1)
-    youden = true_negative_rate.value + true_positive_rate.value - 1
-    if specificity + sensitivity <= 1 or youden <= 0:
-        return Interval(math.nan, None, None, method="rogan_gladen", n=rows)
-    value = min(max((judged + specificity - 1) / (specificity + sensitivity - 1), 0.0), 1.0)
-    centre = min(max((judged_share.value + true_negative_rate.value - 1) / youden, 0.0), 1.0)
-    variance = (
-        judged_share.variance
-        + (1 - centre) ** 2 * true_negative_rate.variance
-        + centre**2 * true_positive_rate.variance
+    true_negatives = _adjusted_share(specificity, negatives, pseudo_counts=1)
+    true_positives = _adjusted_share(sensitivity, positives, pseudo_counts=1)
+    # Youden's index: how much better than chance the judge is, from the measured rates and from the adjusted ones.
+    youden = specificity + sensitivity - 1
+    adjusted_youden = true_negatives.value + true_positives.value - 1
+    if specificity + sensitivity <= 1 or adjusted_youden <= 0:
+        return Interval.without_bounds(method="rogan_gladen", n=rows)
+    value = _clipped((judged + specificity - 1) / youden)
+    centre = _clipped((judged_share.value + true_negatives.value - 1) / adjusted_youden)
+    negative_part = (1 - centre) ** 2 * true_negatives.variance
+    positive_part = centre**2 * true_positives.variance
+    variance = judged_share.variance + negative_part + positive_part
+    half_width = z * math.sqrt(variance) / adjusted_youden
+    skew = centre * true_positives.variance - (1 - centre) * true_negatives.variance
+    shifted_centre = centre + 2 * z * z * skew
+    lower = max(shifted_centre - half_width, 0.0)
+    upper = min(shifted_centre + half_width, 1.0)
+    return Interval(
+        value=value,
+        lower=min(lower, value),
+        upper=max(upper, value),
+        method="rogan_gladen",
+        n=rows,
     )
-    half = z * math.sqrt(variance) / youden
-    weighted_variances = (
-        centre * true_positive_rate.variance - (1 - centre) * true_negative_rate.variance
-    )
-    shift = 2 * z * z * weighted_variances
-    lower = max(centre + shift - half, 0.0)
-    upper = min(centre + shift + half, 1.0)
-    return Interval(value, min(lower, value), max(upper, value), method="rogan_gladen", n=rows)
+
+
+def _clipped(share: float) -> float:
+    """A share within [0, 1]."""
+    return min(max(share, 0.0), 1.0)
 
 
 class _AdjustedShare(NamedTuple):
@@ -68,8 +77,10 @@ class _AdjustedShare(NamedTuple):
 def _adjusted_share(share: float, size: int, *, pseudo_counts: float) -> _AdjustedShare:
     """Add as many right answers as wrong ones to a share of ``size`` answers."""
     adjusted_size = size + 2 * pseudo_counts
-    value = (size * share + pseudo_counts) / adjusted_size
-    return _AdjustedShare(value, value * (1 - value) / adjusted_size)
+    right_answers = size * share + pseudo_counts
+    value = right_answers / adjusted_size
+    variance = value * (1 - value) / adjusted_size
+    return _AdjustedShare(value, variance)
 
 
 def expected_half_width(
@@ -93,13 +104,16 @@ def expected_half_width(
         specificity: Share of wrong answers that the judge fails.
         confidence: Confidence level.
     """
-    judged = value * sensitivity + (1 - value) * (1 - specificity)
-    covariance = value * (1 - value) * (sensitivity + specificity - 1)
-    judge_variance = judged * (1 - judged)
+    true_passes = value * sensitivity
+    false_passes = (1 - value) * (1 - specificity)
+    judged = true_passes + false_passes
+    label_variance = value * (1 - value)
+    covariance = label_variance * (sensitivity + specificity - 1)
+    explained_variance = 0.0
     if 0 < judged < 1:
-        explained: float = covariance**2 / judge_variance
-    else:
-        explained = 0.0
+        judge_variance = judged * (1 - judged)
+        explained_variance = covariance**2 / judge_variance
     unlabelled_share = max(1 - labels / rows, 0.0)
-    remaining = value * (1 - value) - explained * unlabelled_share
-    return z_quantile(confidence) * math.sqrt(max(remaining, 0.0) / max(labels, 1))
+    remaining_variance = label_variance - explained_variance * unlabelled_share
+    standard_error = math.sqrt(max(remaining_variance, 0.0) / max(labels, 1))
+    return z_quantile(confidence) * standard_error

@@ -7,6 +7,7 @@ the quality of the judge; a good judge gives a narrower interval than the labels
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,17 +49,18 @@ class Labelled:
     def weights(self) -> Floats:
         """Inverse-probability weights (Hájek): the number of rows that each label represents; their sum is all rows."""
         if self.uniform or self.chance is None:
-            raw = self.known
+            inverse_chances = self.known
         else:
-            raw = self.known / self.chance
-        scale: float = len(raw) / raw.sum()
-        return raw * scale
+            inverse_chances = self.known / self.chance
+        scale: float = len(inverse_chances) / inverse_chances.sum()
+        return inverse_chances * scale
 
     @property
     def effective(self) -> float:
         """Kish's effective sample size of the labels: (Σw)² / Σw²."""
         weights = self.weights
-        return float(weights.sum() ** 2 / (weights @ weights))
+        sum_of_squares = weights @ weights
+        return float(weights.sum() ** 2 / sum_of_squares)
 
     @property
     def filled(self) -> Floats:
@@ -104,36 +106,45 @@ def ppi_mean(data: Labelled, trust: float | None = None) -> Estimate:
         The estimate with its cluster-robust standard error.
     """
     rows = len(data.judge)
-    unlabelled_share = 1 - data.labels / rows
     if trust is None:
         trust = _tuned_lambda(data)
-    slope = trust / unlabelled_share if unlabelled_share > 0 else 0.0
-    residual = data.known * (data.filled - slope * data.judge)
-    rectifier = float(data.weights @ residual) / rows
+    slope = 0.0
+    unlabelled_share = 1 - data.labels / rows
+    if unlabelled_share > 0:
+        slope = trust / unlabelled_share
+    residuals = data.known * (data.filled - slope * data.judge)
+    rectifier = float(data.weights @ residuals) / rows
     value = slope * float(data.judge.mean()) + rectifier
-    influence = _influence(data, slope, residual, rectifier=rectifier)
-    if data.clusters is None:
-        per_problem = influence
+    if data.uniform:
+        influence = _uniform_influence(data, slope, residuals)
     else:
-        problem = np.unique(data.clusters, return_inverse=True)[1]
-        sums = np.bincount(problem, weights=influence)
-        per_problem = np.asarray(sums, dtype=np.float64)
-    error = math.sqrt(float(per_problem @ per_problem)) / rows
-    return Estimate(value, error, trust, influence=influence)
+        influence = _weighted_influence(data, slope, residuals, rectifier=rectifier)
+    per_problem = _per_problem(influence, data.clusters)
+    sum_of_squares = float(per_problem @ per_problem)
+    standard_error = math.sqrt(sum_of_squares) / rows
+    return Estimate(value=value, error=standard_error, trust=trust, influence=influence)
 
 
-def _influence(data: Labelled, slope: float, residual: Floats, *, rectifier: float) -> Floats:
-    """The influence function of the estimate at each row.
+def _per_problem(influence: Floats, clusters: Ints | None) -> Floats:
+    """The influence of each problem: the sum over its rows."""
+    if clusters is None:
+        return influence
+    _, problem_of_row = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(problem_of_row, weights=influence)
+    return np.asarray(sums, dtype=np.float64)
 
-    With equal probabilities the labelled and the unlabelled rows are two separate samples, each centred on its own
-    mean.
+
+def _uniform_influence(data: Labelled, slope: float, residuals: Floats) -> Floats:
+    """The influence function of the estimate at each row, for a draw with equal probabilities.
+
+    The labelled and the unlabelled rows are then two separate samples, each centred on its own mean.
+
+    Args:
+        data: Grades and labels.
+        slope: The factor s of the judge's grades.
+        residuals: Label minus s times grade; 0 for a row without a label.
     """
-    weighted_residual = data.weights * residual
-    if not data.uniform:
-        centred_judge = data.judge - data.judge.mean()
-        centred_residual = data.weights * (residual - rectifier * data.known)
-        return np.asarray(slope * centred_judge + centred_residual, dtype=np.float64)
-    influence = slope * data.judge + weighted_residual
+    influence = slope * data.judge + data.weights * residuals
     labelled = data.known > 0
     for sample in (labelled, ~labelled):
         if sample.any():
@@ -141,27 +152,70 @@ def _influence(data: Labelled, slope: float, residual: Floats, *, rectifier: flo
     return influence
 
 
+def _weighted_influence(
+    data: Labelled, slope: float, residuals: Floats, *, rectifier: float
+) -> Floats:
+    """The influence function for a draw with unequal probabilities.
+
+    Args:
+        data: Grades and labels.
+        slope: The factor s of the judge's grades.
+        residuals: Label minus s times grade; 0 for a row without a label.
+        rectifier: The weighted mean of the residuals.
+    """
+    centred_judge = data.judge - data.judge.mean()
+    centred_residuals = residuals - rectifier * data.known
+    influence = slope * centred_judge + data.weights * centred_residuals
+    return np.asarray(influence, dtype=np.float64)
+
+
 def _tuned_lambda(data: Labelled) -> float:
     """The λ that minimises the variance, clipped to [0, 1]: λ = Cov(Y, f) / Var(f) · (N - n) / N."""
     rows = len(data.judge)
-    labelled = data.known > 0
-    unlabelled_rows = rows - int(labelled.sum())
-    if unlabelled_rows == 0 or labelled.sum() < 2:
+    unlabelled_rows = rows - data.labels
+    if unlabelled_rows == 0 or data.labels < 2:
         return 0.0
+    moments = _uniform_moments(data) if data.uniform else _weighted_moments(data)
+    if moments.judge_variance <= 0:
+        return 0.0
+    optimum = moments.covariance / moments.judge_variance * unlabelled_rows / rows
+    return min(max(optimum, 0.0), 1.0)
+
+
+class _Moments(NamedTuple):
+    """How far the judge's grades and the labels vary, and how far together."""
+
+    judge_variance: float
+    covariance: float
+
+
+def _uniform_moments(data: Labelled) -> _Moments:
+    """The moments for a draw with equal probabilities: the judge's variance is known from all rows."""
+    labelled = data.known > 0
     human = data.human[labelled]
     judge = data.judge[labelled]
-    if data.uniform:
-        variance = float(np.var(data.judge, ddof=1))
-        covariance = float(np.mean((human - human.mean()) * (judge - judge.mean())))
-    else:
-        # Poisson sampling: the variance of a Horvitz-Thompson sum is Σ w (w - 1) x².
-        weights = data.weights[labelled]
-        poisson_weights = weights * np.maximum(weights - 1, 0.0)
-        centred_judge = judge - float(weights @ judge) / rows
-        centred_human = human - float(weights @ human) / rows
-        variance = float(poisson_weights @ centred_judge**2)
-        covariance = float(poisson_weights @ (centred_judge * centred_human))
-    if variance <= 0:
-        return 0.0
-    optimum = covariance / variance * unlabelled_rows / rows
-    return min(max(optimum, 0.0), 1.0)
+    centred_human = human - human.mean()
+    centred_judge = judge - judge.mean()
+    return _Moments(
+        judge_variance=float(np.var(data.judge, ddof=1)),
+        covariance=float(np.mean(centred_human * centred_judge)),
+    )
+
+
+def _weighted_moments(data: Labelled) -> _Moments:
+    """The moments for a draw with unequal probabilities (Poisson sampling).
+
+    The variance of a Horvitz-Thompson sum is Σ w (w - 1) x².
+    """
+    rows = len(data.judge)
+    labelled = data.known > 0
+    human = data.human[labelled]
+    judge = data.judge[labelled]
+    weights = data.weights[labelled]
+    poisson_weights = weights * np.maximum(weights - 1, 0.0)
+    centred_human = human - float(weights @ human) / rows
+    centred_judge = judge - float(weights @ judge) / rows
+    return _Moments(
+        judge_variance=float(poisson_weights @ centred_judge**2),
+        covariance=float(poisson_weights @ (centred_judge * centred_human)),
+    )

@@ -25,6 +25,10 @@ _WORD: Final = re.compile(r"[\w’-]+")
 # Letters that are initials when a full stop follows; after another letter the next word decides.
 _INITIALS: Final = frozenset("cdefghklmnprstvw")
 _KNOWN: Final = STOP_WORDS | _STARTERS | word_list("verbs")
+# The letters a, b and i, the pairs of them, and no word at all: what may follow a single letter in a new sentence.
+_LETTER_WORDS: Final = frozenset(("", "a", "b", "i", "ab", "bi", "abi"))
+# Signs after a number that continue its sentence; "" is the end of the text.
+_CONTINUING_SIGNS: Final = frozenset(("", *";:,.!?"))
 _CAPITAL_SPLIT: Final = re.compile(r"[][\s(){}<>?!;@#$%&*\"“”‘’«»„`…]+|--+|\.\.+|[:,](?!\d)")
 _CAPITAL_TAIL: Final = re.compile(r"(?<=[^'])(?:'(?:LL|RE|VE|S|M|D)|N'T)$", re.IGNORECASE)
 _CAPITAL_PAIRS: Final = frozenset(
@@ -37,14 +41,17 @@ def count_sentences(text: str) -> int:
 
     A line break or a list item without a full stop does not end a sentence.
     """
-    count = 1 if text.strip() else 0
     text = text.rstrip()
+    if not text:
+        return 0
+    breaks = 0
     for stretch in re.finditer(r"\S+", text):
         for position in _possible_ends(text, stretch):
             # No further sentence starts at the end of the text.
-            if _is_break(text, stretch, position) and _after_closing(text, position) < len(text):
-                count += 1
-    return count
+            is_at_end = _after_closing(text, position) >= len(text)
+            if not is_at_end and _is_break(text, stretch, position):
+                breaks += 1
+    return breaks + 1
 
 
 def _possible_ends(text: str, stretch: re.Match[str]) -> Iterator[int]:
@@ -52,16 +59,23 @@ def _possible_ends(text: str, stretch: re.Match[str]) -> Iterator[int]:
 
     Of several signs in one stretch, the last one counts, and one at its beginning.
     """
-    positions = [end.start() for end in _END.finditer(text, stretch.start(), stretch.end() + 1)]
+    # The sign at the end of a stretch counts only before a space, which is the character after the stretch.
+    ends = _END.finditer(text, stretch.start(), stretch.end() + 1)
+    positions = [end.start() for end in ends]
     for position in positions:
-        if position in (stretch.start(), positions[-1]):
+        is_first_character = position == stretch.start()
+        is_last_end = position == positions[-1]
+        if is_first_character or is_last_end:
             yield position
 
 
 def _after_closing(text: str, position: int) -> int:
     """Return the position after a sign and the quotes and brackets that close its sentence."""
-    closing = _CLOSING.match(text, position + 1)
-    return position + 1 if closing is None else closing.end()
+    after_sign = position + 1
+    closing = _CLOSING.match(text, after_sign)
+    if closing is None:
+        return after_sign
+    return closing.end()
 
 
 def _is_break(text: str, stretch: re.Match[str], position: int) -> bool:
@@ -72,17 +86,19 @@ def _is_break(text: str, stretch: re.Match[str], position: int) -> bool:
         stretch: The stretch of text without spaces that contains the sign.
         position: The position of the sign.
     """
-    following = text[position + 1 : position + 2]
+    after_sign = position + 1
+    following = text[after_sign : after_sign + 1]
     if following.isspace():
         next_stretch = _NEXT.match(text, stretch.end())
         if next_stretch is None:
             return False
         following = next_stretch[1]
-    stretch_through_end = text[stretch.start() : position + 1]
-    if "?" in stretch_through_end or "!" in stretch_through_end or _INNER_END.search(following):
+    stretch_through_sign = text[stretch.start() : after_sign]
+    has_unambiguous_end = "?" in stretch_through_sign or "!" in stretch_through_sign
+    if has_unambiguous_end or _INNER_END.search(following):
         return True
-    token = _TOKEN_STARTS.split(stretch_through_end)[-1]
-    return _is_break_after(token, following)
+    tokens = _TOKEN_STARTS.split(stretch_through_sign)
+    return _is_break_after(tokens[-1], following)
 
 
 def _is_break_after(token: str, following: str) -> bool:
@@ -94,22 +110,34 @@ def _is_break_after(token: str, following: str) -> bool:
     """
     next_word_match = _WORD.match(following)
     next_word = next_word_match[0].lower() if next_word_match else ""
-    is_capital = following[:1].isupper()
-    if token.endswith(".."):
-        return is_capital and (next_word in _STARTERS or next_word not in STOP_WORDS)
-    token_text = token[:-1].lower()
-    if token_text in _ABBREVIATIONS or token_text.rpartition("-")[2] in _ABBREVIATIONS:
+    next_sign = following[:1]
+    is_capital = next_sign.isupper()
+    is_ellipsis = token.endswith("..")
+    if is_ellipsis:
+        may_start = next_word in _STARTERS or next_word not in STOP_WORDS
+        return is_capital and may_start
+    word = token[:-1].lower()
+    if _is_abbreviation(word):
         return is_capital and next_word in _STARTERS
-    if len(token_text) == 1 and token_text.isalpha():
-        starts_sentence = next_word in _KNOWN or next_word in "abi"
-        return token_text not in _INITIALS and is_capital and starts_sentence
-    number_continues = following[:1].islower() or following[:1] in ";:,.!?"
-    return not (number_continues and _NUMBER.fullmatch(token))
+    is_letter = len(word) == 1 and word.isalpha()
+    if is_letter:
+        may_start = next_word in _KNOWN or next_word in _LETTER_WORDS
+        return is_capital and may_start and word not in _INITIALS
+    is_number = _NUMBER.fullmatch(token) is not None
+    number_continues = next_sign.islower() or next_sign in _CONTINUING_SIGNS
+    return not (is_number and number_continues)
+
+
+def _is_abbreviation(word: str) -> bool:
+    """Whether a word, or its part behind the last hyphen, is an abbreviation."""
+    _, _, last_part = word.rpartition("-")
+    return word in _ABBREVIATIONS or last_part in _ABBREVIATIONS
 
 
 def count_capital_words(text: str) -> int:
     """Count the words in capital letters; "IT'S" and "CANNOT" are two each, as in the Penn Treebank."""
-    return sum(_capital_words_in(token) for token in _CAPITAL_SPLIT.split(text))
+    tokens = _CAPITAL_SPLIT.split(text)
+    return sum(_capital_words_in(token) for token in tokens)
 
 
 def _capital_words_in(token: str) -> int:
@@ -122,4 +150,5 @@ def _capital_words_in(token: str) -> int:
     if contraction is None:
         return int(token.isupper())
     stem = token[: contraction.start()]
-    return stem.isupper() + contraction[0].isupper()
+    ending = contraction[0]
+    return int(stem.isupper()) + int(ending.isupper())

@@ -60,6 +60,7 @@ class Comparison:
         differences: The settings that differ.
         spending: How the error is divided between looks and the planned end.
         missing: The range of the scores with failed rows counted either way.
+        options: How to compare.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Comparison:
         """
         self.runs = (baseline, candidate)
         self.rows = (left, right)
-        self._options = options
+        self.options = options
         self.pairing = pair(left, right, options.pair_by)
         self.differences = differences(baseline, candidate)
         self.spending = joint_spending(
@@ -110,7 +111,7 @@ class Comparison:
     def report(self) -> RegressionReport:
         """The verdict and its evidence."""
         pairing = self.pairing
-        options = self._options
+        options = self.options
         baseline_run, candidate_run = self.runs
         baseline_rows, candidate_rows = self.rows
         interval = self._interval(pairing)
@@ -156,7 +157,7 @@ class Comparison:
 
     def _judgement(self, interval: Interval, needed: int | None) -> Judgement:
         """The judgement that the interval implies, weakened for reasons that it does not show."""
-        options = self._options
+        options = self.options
         implied = judge(
             interval,
             options.max_drop,
@@ -168,7 +169,7 @@ class Comparison:
 
     def _moved(self) -> tuple[int, int]:
         """How many problems lost, and how many gained."""
-        gain = self._options.better * self.pairing.differences
+        gain = self.options.better * self.pairing.differences
         return int((gain < 0).sum()), int((gain > 0).sum())
 
     def _flips(self) -> FlipReport | None:
@@ -180,13 +181,13 @@ class Comparison:
             baseline_rows,
             candidate_rows,
             self.pairing,
-            correct_above=self._options.correct_above,
-            lower_is_better=self._options.better < 0,
+            correct_above=self.options.correct_above,
+            lower_is_better=self.options.better < 0,
         )
 
     def _needed(self, interval: Interval, sd: float | None) -> int | None:
         """How many problems would settle the comparison, assuming that the observed difference is the true one."""
-        options = self._options
+        options = self.options
         if not interval.n:
             return None
         distance_to_limit = abs(options.better * interval.value + options.max_drop)
@@ -206,7 +207,7 @@ class Comparison:
 
     def _verdict_on(self, interval: Interval) -> Verdict:
         """The verdict that an interval implies, before anything weakens it."""
-        options = self._options
+        options = self.options
         return judge(interval, options.max_drop, better=options.better).verdict
 
     def _guard(self, judgement: Judgement) -> Judgement:
@@ -252,9 +253,9 @@ class Comparison:
     def _holds_with_failed_rows(self, verdict: Verdict) -> bool:
         """Whether PASS stays PASS with every failed row counted against it, and BLOCK stays BLOCK."""
         if verdict is Verdict.PASS:
-            against = self._options.better
+            against = self.options.better
         elif verdict is Verdict.BLOCK:
-            against = -self._options.better
+            against = -self.options.better
         else:
             return True
         pairing = imagined(self.runs, self.rows, self.pairing, better=against)
@@ -265,7 +266,7 @@ class Comparison:
 
         Imagined rows shift the corrected difference as much as the uncorrected one.
         """
-        confidence = self._options.confidence
+        confidence = self.options.confidence
         if self._labelled is None:
             return pairing.reading(pairing.differences, self.spending).interval(confidence)
         shift = float(pairing.differences.mean() - self.pairing.differences.mean())
@@ -282,7 +283,7 @@ class Comparison:
                 side.rewards,
                 answers=int(side.answers.sum()),
                 binary=side.binary,
-                confidence=self._options.confidence,
+                confidence=self.options.confidence,
             )
         return RunSide(
             run.run_id,
@@ -297,7 +298,7 @@ class Comparison:
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
         """All warnings for the reader, those about labels first."""
-        options = self._options
+        options = self.options
         warnings = list(self._label_notes)
         warnings += caveats(self.runs, self.rows, self.pairing, differences=self.differences)
         category_count = len(self.rows[0].categories)

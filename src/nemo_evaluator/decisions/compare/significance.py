@@ -17,26 +17,33 @@ def significance_test(pairing: Pairing, options: CompareOptions) -> tuple[Paired
     Returns:
         The test, whose effect is negative when the candidate is worse; and why it was chosen.
     """
+    if options.test != "auto":
+        reason = "asked for"
+        test_name = options.test
+    elif is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards):
+        reason = "every problem is right or wrong on both sides"
+        test_name = "mcnemar"
+    else:
+        reason = "rewards are means or fractions"
+        test_name = "permutation"
     gain = options.better * pairing.differences
-    requested = options.test
-    if requested == "sign":
-        return sign_test(gain), "asked for"
-    if requested == "mcnemar":
-        return _flip_test(pairing, options), "asked for"
-    if requested == "permutation":
-        return permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed), "asked for"
-    if is_binary(pairing.baseline.rewards) and is_binary(pairing.candidate.rewards):
-        return _flip_test(pairing, options), "every problem is right or wrong on both sides"
+    if test_name == "mcnemar":
+        return _flip_test(pairing, options), reason
+    if test_name == "sign":
+        return sign_test(gain), reason
     test = permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed)
-    return test, "rewards are means or fractions"
+    return test, reason
 
 
 def _flip_test(pairing: Pairing, options: CompareOptions) -> PairedTest:
     """McNemar's test on the problems that are right on one side only."""
     right_before = pairing.baseline.rewards > options.correct_above
     right_after = pairing.candidate.rewards > options.correct_above
-    lost = int((right_before & ~right_after).sum())
-    won = int((~right_before & right_after).sum())
+    only_before = right_before & ~right_after
+    only_after = right_after & ~right_before
+    lost = int(only_before.sum())
+    won = int(only_after.sum())
     if options.better > 0:
         return mcnemar_test(worse=lost, better=won, n=len(pairing))
+    # A lower reward is better, so a problem above the threshold is a bad one.
     return mcnemar_test(worse=won, better=lost, n=len(pairing))

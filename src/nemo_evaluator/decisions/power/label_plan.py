@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
-from nemo_evaluator.decisions.calibrate.judged_rows import USUAL_JUDGE
+from nemo_evaluator.decisions.calibrate.label_draw import USUAL_JUDGE
 from nemo_evaluator.decisions.power.plan import PowerPlan
 from nemo_evaluator.decisions.power.question import PowerQuestion
 from nemo_evaluator.runs.find import find_runs

@@ -221,28 +221,34 @@ class LmEvalEnvironment(EvalEnvironment):
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Return every metric of every task and group, as lm-eval aggregates them."""
-        # The values of all rows, by task, then by metric.
-        values_by_task: dict[str, dict[str, list[Any]]] = {}
-        for row in sorted(details, key=lambda row: int(row["position"])):
-            task_values = values_by_task.setdefault(row["task"], {})
-            for key, value in row["metrics"].items():
-                task_values.setdefault(key, []).append(value)
         results: dict[str, JsonDict] = {}
-        for name, metrics in values_by_task.items():
-            aggregations = self._tasks[name].aggregation()
-            results[name] = {"sample_len": max(map(len, metrics.values()))}
-            for key, values in metrics.items():
-                aggregate = aggregations.get(key.rpartition(",")[0], mean)
-                results[name][key] = aggregate(values)
+        for name, values_by_metric in _values_by_task(details).items():
+            results[name] = self._task_result(name, values_by_metric)
         group_results = {name: group.aggregate(results) for name, group in self._groups.items()}
         is_single = len(self._tasks) == 1 and not group_results
         scores: dict[str, float] = {}
         for name, result in (group_results | results).items():
+            prefix = "" if is_single else f"{name}/"
             for key, value in result.items():
-                # Other keys are the sample size, names and standard errors.
-                if "," in key and "_stderr," not in key:
-                    scores[key if is_single else f"{name}/{key}"] = float(value)
+                if _is_metric(key):
+                    scores[f"{prefix}{key}"] = float(value)
         return scores
+
+    def _task_result(self, name: str, values_by_metric: dict[str, list[Any]]) -> JsonDict:
+        """Aggregate the values of a task as lm-eval does.
+
+        Args:
+            name: The task.
+            values_by_metric: The values of its documents, by ``metric,filter``.
+        """
+        aggregations = self._tasks[name].aggregation()
+        counts = [len(values) for values in values_by_metric.values()]
+        result: JsonDict = {"sample_len": max(counts)}
+        for key, values in values_by_metric.items():
+            metric, _, _ = key.rpartition(",")
+            aggregate = aggregations.get(metric, mean)
+            result[key] = aggregate(values)
+        return result
 
     def scorer_fingerprint(self) -> str:
         """Identify the tasks' configurations, the metric and the version of lm-eval."""
@@ -262,6 +268,21 @@ class LmEvalEnvironment(EvalEnvironment):
         if request_type == "loglikelihood":
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
+
+
+def _values_by_task(details: Iterable[JsonDict]) -> dict[str, dict[str, list[Any]]]:
+    """Return the values of all rows in the order of the documents, by task, then by ``metric,filter``."""
+    values_by_task: dict[str, dict[str, list[Any]]] = {}
+    for row in sorted(details, key=lambda row: int(row["position"])):
+        values_by_metric = values_by_task.setdefault(row["task"], {})
+        for key, value in row["metrics"].items():
+            values_by_metric.setdefault(key, []).append(value)
+    return values_by_task
+
+
+def _is_metric(key: str) -> bool:
+    """Return whether a key of a result is a metric; others are the sample size, names and standard errors."""
+    return "," in key and "_stderr," not in key
 
 
 def _answered(requests: list[Any], response: str) -> list[Any]:

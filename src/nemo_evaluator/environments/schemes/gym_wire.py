@@ -13,6 +13,12 @@ from nemo_evaluator.core.errors import TransportError
 from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, VerifyResult
 
 _SPECS: Final = ("sandbox_spec", "verify_sandbox_spec")
+# Fields of a problem that the server sends even if they are empty.
+_ALWAYS_SENT: Final = frozenset(
+    {"prompt", "expected_answer", "metadata", "messages", "system", "sandbox_spec"}
+)
+# Settings of a request that are part of a problem's metadata.
+_REQUEST_SETTINGS: Final = ("tools", "reasoning")
 # Fields of a row that define the prompt or identify the rollout, and do not matter for scoring.
 _ROW_OWN: Final = frozenset(
     {"responses_create_params", "expected_answer", "verifier_metadata", "agent_ref"}
@@ -37,14 +43,18 @@ class GymSeed(SeedResult):
 
 def seed_json(seed: SeedResult) -> JsonDict:
     """Return a problem as the body of a ``/seed_session`` reply, without empty optional fields."""
-    always = {"prompt", "expected_answer", "metadata", "messages", "system", "sandbox_spec"}
-    body = {field.name: getattr(seed, field.name) for field in fields(SeedResult)}
-    body = {name: value for name, value in body.items() if name in always or value}
-    body |= {name: asdict(body[name]) for name in _SPECS if body.get(name) is not None}
+    body: JsonDict = {}
+    for field in fields(SeedResult):
+        value = getattr(seed, field.name)
+        if value or field.name in _ALWAYS_SENT:
+            body[field.name] = value
+    for name in _SPECS:
+        if body.get(name) is not None:
+            body[name] = asdict(body[name])
     if seed.requests is not None:
         body["requests"] = [asdict(request) for request in seed.requests]
     if seed.shown:
-        return body | {"shown": sorted(seed.shown)}
+        body["shown"] = sorted(seed.shown)
     return body
 
 
@@ -59,66 +69,89 @@ def seed_of(reply: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     Raises:
         TransportError: The reply is not a valid problem.
     """
-    if not isinstance(reply.get("prompt"), str) or not isinstance(
-        reply.get("metadata"), dict | None
-    ):
+    has_prompt = isinstance(reply.get("prompt"), str)
+    has_proper_metadata = isinstance(reply.get("metadata"), dict | None)
+    if not has_prompt or not has_proper_metadata:
         raise TransportError(
             f"/seed_session gave no problem for idx {idx}: no 'prompt' in {str(reply)[:200]}"
         )
-    field_names = {field.name for field in fields(SeedResult)}
-    field_values = {
-        name: value for name, value in reply.items() if name in field_names and value is not None
-    }
-    field_values["expected_answer"] = str(field_values.get("expected_answer", ""))
+    known_fields = {field.name for field in fields(SeedResult)}
+    values: JsonDict = {}
+    for name, value in reply.items():
+        if name in known_fields and value is not None:
+            values[name] = value
+    values["expected_answer"] = str(values.get("expected_answer", ""))
     try:
-        field_values |= {
-            name: SandboxSpec(**field_values[name]) for name in _SPECS if name in field_values
-        }
-        if "requests" in field_values:
-            field_values |= {
-                "requests": [PromptRequest(**request) for request in field_values["requests"]]
-            }
+        _parse_objects(values)
     except TypeError as error:
         raise TransportError(
             f"/seed_session gave a problem that cannot be read: {error}"
         ) from error
-    return GymSeed(
-        **field_values | {"shown": frozenset(field_values.get("shown", ()))},
-        idx=idx,
-        cookies=cookies,
-    )
+    values["shown"] = frozenset(values.get("shown", ()))
+    return GymSeed(**values, idx=idx, cookies=cookies)
+
+
+def _parse_objects(values: JsonDict) -> None:
+    """Replace the sandboxes and requests among a problem's fields, which JSON has as dicts, by objects.
+
+    Raises:
+        TypeError: A dict has unknown or missing keys.
+    """
+    for name in _SPECS:
+        if name in values:
+            values[name] = SandboxSpec(**values[name])
+    if "requests" in values:
+        values["requests"] = [PromptRequest(**request) for request in values["requests"]]
 
 
 def native_seed(row: JsonDict, idx: int, cookies: aiohttp.CookieJar) -> GymSeed:
     """Convert a row of a NeMo Gym data file to a problem."""
     params = row["responses_create_params"]
+    messages = _chat_messages(params)
+    user_prompts = [message["content"] for message in messages if message["role"] == "user"]
+    expected_answer = row.get("expected_answer")
+    return GymSeed(
+        prompt=user_prompts[-1] if user_prompts else "",
+        expected_answer="" if expected_answer is None else str(expected_answer),
+        metadata=_row_metadata(row, params),
+        messages=messages,
+        idx=idx,
+        row=row,
+        cookies=cookies,
+    )
+
+
+def _chat_messages(params: JsonDict) -> list[JsonDict]:
+    """Return the input of a request of the Responses API as chat messages, its instructions as the system prompt.
+
+    Args:
+        params: The request. Its input is a text, or a list in which only messages count.
+    """
+    messages: list[JsonDict] = []
+    if params.get("instructions"):
+        messages.append({"role": "system", "content": params["instructions"]})
     input_value = params["input"]
     if isinstance(input_value, str):
-        input_messages: list[dict[str, str] | Any] | Any = [
-            {"role": "user", "content": input_value}
-        ]
-    else:
-        input_messages = input_value
-    messages: list[dict[str, str | Any]] = []
-    for message in input_messages:
-        if "role" in message:
-            messages.append({"role": message["role"], "content": content_text(message["content"])})
-    if params.get("instructions"):
-        messages = [{"role": "system", "content": params["instructions"]}, *messages]
-    prompt = next(
-        (message["content"] for message in reversed(messages) if message["role"] == "user"), ""
-    )
-    metadata: dict[str, Any] = {}
+        messages.append({"role": "user", "content": content_text(input_value)})
+        return messages
+    for item in input_value:
+        if "role" in item:
+            messages.append({"role": item["role"], "content": content_text(item["content"])})
+    return messages
+
+
+def _row_metadata(row: JsonDict, params: JsonDict) -> JsonDict:
+    """Return the fields of a row that its scorer may read, with the tools and the reasoning of its request."""
+    metadata: JsonDict = {}
     for key, value in row.items():
-        if key not in _ROW_OWN and not key.startswith("_ng_"):
+        is_internal = key.startswith("_ng_")
+        if key not in _ROW_OWN and not is_internal:
             metadata[key] = value
     metadata |= row.get("verifier_metadata") or {}
-    metadata |= {key: params[key] for key in ("tools", "reasoning") if params.get(key)}
-    if row.get("expected_answer") is None:
-        expected = ""
-    else:
-        expected = str(row["expected_answer"])
-    return GymSeed(prompt, expected, metadata, messages=messages, idx=idx, row=row, cookies=cookies)
+    for key in _REQUEST_SETTINGS:
+        if params.get(key):
+            metadata[key] = params[key]
+    return metadata
 
 
 def native_row(seed: SeedResult) -> JsonDict:
@@ -126,7 +159,9 @@ def native_row(seed: SeedResult) -> JsonDict:
     if isinstance(seed, GymSeed) and seed.row is not None:
         return seed.row
     params: JsonDict = {"input": seed.messages or seed.plain_messages}
-    params |= {key: seed.metadata[key] for key in ("tools", "reasoning") if seed.metadata.get(key)}
+    for key in _REQUEST_SETTINGS:
+        if seed.metadata.get(key):
+            params[key] = seed.metadata[key]
     other_metadata = {key: value for key, value in seed.metadata.items() if key not in _NOT_SENT}
     row = {
         "responses_create_params": params,
