@@ -185,7 +185,7 @@ def _end(node: Any) -> int:
 
 
 def _flow_text(value: Any) -> str:
-    """Write a value on one line, so that it may stand between brackets."""
+    """Write a value on one line, in the form that is allowed inside brackets."""
     if isinstance(value, str) and not _FLOW_CHARACTERS.isdisjoint(value):
         return _json_text(value)
     return _block_text(value)
