@@ -191,8 +191,8 @@ def _experts(config: JsonDict) -> int:
 def _sampling(folder: Path) -> JsonDict:
     """Return the sampling settings that the checkpoint recommends."""
     settings = as_dict(_json(folder / "generation_config.json"))
-    known_names = known_names("sampling")
-    return {name: value for name, value in settings.items() if name in known_names}
+    sampling_names = known_names("sampling")
+    return {name: value for name, value in settings.items() if name in sampling_names}
 
 
 def _config(folder: Path) -> JsonDict:
