@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 from nel_support import Nel, Sums, nel, serve, sums
 
+from nemo_evaluator.adapters.asgi import read_body
 from nemo_evaluator.adapters.guard import LOOPBACK, Guarded, refusal
-from nemo_evaluator.adapters.http_server import HttpServer, read_body
+from nemo_evaluator.adapters.http_server import HttpServer
 
 __all__ = ["nel", "serve", "sums"]
 

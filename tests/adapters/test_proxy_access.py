@@ -10,7 +10,7 @@ import aiohttp
 import openai
 import pytest
 
-from nemo_evaluator.adapters import http_server
+from nemo_evaluator.adapters import _connection
 from nemo_evaluator.adapters import proxy as proxy_module
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
@@ -233,7 +233,7 @@ async def _closed_within(reader, seconds):
     "sent", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: "]
 )
 async def test_a_connection_whose_headers_do_not_come_is_closed(proxied, monkeypatch, sent):
-    monkeypatch.setattr(http_server, "HEADERS_BOUND", 0.3)
+    monkeypatch.setattr(_connection, "HEADERS_BOUND", 0.3)
     async with proxied("ok") as (proxy, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(sent)
@@ -273,7 +273,7 @@ async def test_endless_headers_are_cut_off(proxied):
 
 
 async def test_an_agent_that_does_not_read_is_left(proxied, monkeypatch):
-    monkeypatch.setattr(http_server, "READING_BOUND", 0.5)
+    monkeypatch.setattr(_connection, "READING_BOUND", 0.5)
     async with proxied(Say("x" * 30_000_000, chunks=3000)) as (proxy, server):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port, limit=1024)
         body = json.dumps({**HELLO, "stream": True})

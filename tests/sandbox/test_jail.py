@@ -18,7 +18,8 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import BackendCommand, parse_size
 from nemo_evaluator.sandbox._keeper_client import KeeperClient, state_root
 from nemo_evaluator.sandbox._pump import Capped
-from nemo_evaluator.sandbox._wrapper import Command, WrapperReport, killer
+from nemo_evaluator.sandbox._wrapper import Command, killer
+from nemo_evaluator.sandbox._wrapper_output import WrapperReport
 from nemo_evaluator.sandbox.jail import cgroups, init, seccomp, wire
 from nemo_evaluator.sandbox.local import LocalSandbox
 

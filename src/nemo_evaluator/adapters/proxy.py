@@ -31,20 +31,20 @@ from nemo_evaluator.adapters._errors import FINAL, Refused, as_error, refused_by
 from nemo_evaluator.adapters._json_bodies import VALUE_SIZE, TooManyValuesError, parsed
 from nemo_evaluator.adapters._limits import SESSION_CONNECTIONS, TRUSTED, BodyBudget, Holder
 from nemo_evaluator.adapters._stream_scrubber import StreamScrubber
-from nemo_evaluator.adapters.base import OUTSIDE, Interceptor
-from nemo_evaluator.adapters.convert import Route, route_of
-from nemo_evaluator.adapters.http_server import (
+from nemo_evaluator.adapters.asgi import (
     BODY_BOUND,
     DROP,
     LEAVE,
     LEFT,
     NAME_HOLDER,
-    HttpServer,
     Receive,
     Respond,
     Scope,
     read_body,
 )
+from nemo_evaluator.adapters.base import OUTSIDE, Interceptor
+from nemo_evaluator.adapters.convert import Route, route_of
+from nemo_evaluator.adapters.http_server import HttpServer
 from nemo_evaluator.adapters.in_process import ServicePipeline
 from nemo_evaluator.core.errors import NelError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause

@@ -208,24 +208,30 @@ def _service_values(service: dict[str, Any], advice: Advice) -> dict[str, Any]:
     return values
 
 
-def _merged(given: list[str], wanted: list[str]) -> list[str]:
-    """Merge two lists of arguments; the wanted ones replace given ones with the same name."""
-    groups: dict[str, list[str]] = {}
-    for arguments in (given, wanted):
-        name = ""
-        for argument in arguments:
-            if argument.startswith("--"):
-                name, *value = argument.split("=", 1)
-                groups[name] = [name, *value]
-            elif not name:
-                name = argument
-                groups[name] = [name]
-            else:
-                groups[name].append(argument)
+def _merged(current: list[str], advised: list[str]) -> list[str]:
+    """Merge two lists of arguments; the advised ones replace current ones with the same name."""
+    options = _options(current) | _options(advised)
     merged: list[str] = []
-    for group in groups.values():
-        merged += group
+    for name, values in options.items():
+        merged += [name, *values]
     return merged
+
+
+def _options(arguments: list[str]) -> dict[str, list[str]]:
+    """Group arguments by option: ``["--a=1", "--b", "2", "3"]`` gives ``{"--a": ["1"], "--b": ["2", "3"]}``."""
+    options: dict[str, list[str]] = {}
+    name = ""
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, *value = argument.split("=", 1)
+            options[name] = value
+        elif not name:
+            # A list that does not begin with an option.
+            name = argument
+            options[name] = []
+        else:
+            options[name].append(argument)
+    return options
 
 
 def _powers(most: int) -> list[int]:
@@ -259,7 +265,14 @@ def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
 def _serving(
     runtime: str, checkpoint: ModelCheckpoint, family: dict[str, Any], facts: set[str]
 ) -> Serving:
-    """What one engine needs to serve the checkpoint."""
+    """Return what one engine needs to serve the checkpoint.
+
+    Args:
+        runtime: The engine.
+        checkpoint: The checkpoint.
+        family: The entry of its model family in ``models.yaml``.
+        facts: The facts that the rules of ``runtimes.yaml`` test.
+    """
     reasoning_parser: str | None = None
     tool_parser: str | None = None
     # A chat template without reasoning or tools needs no parser. Without a template, the model family decides.
@@ -268,25 +281,36 @@ def _serving(
     if checkpoint.tools or not checkpoint.chat_template:
         tool_parser = as_dict(family.get("tools")).get(runtime)
     serving = Serving(runtime, reasoning_parser, tool_parser)
-    reasoning_flag, tool_flag = _PARSER_FLAGS[runtime]
-    if reasoning_parser:
-        serving.flags.extend([reasoning_flag, reasoning_parser])
-    if tool_parser:
-        serving.flags.extend([tool_flag, tool_parser])
-    if runtime == "vllm" and tool_parser:
-        serving.flags.append("--enable-auto-tool-choice")
     if family.get("note"):
         serving.notes.append(str(family["note"]))
     for rule in read_data("runtimes.yaml"):
-        if rule["runtime"] != runtime or not facts.issuperset(rule["if"]):
-            continue
-        for argument_template in rule.get("args", ()):
-            serving.args.append(argument_template.format(context=checkpoint.context))
-        serving.env.update(rule.get("env", {}))
-        if "note" in rule:
-            serving.notes.append(rule["note"])
+        if rule["runtime"] == runtime and facts.issuperset(rule["if"]):
+            _apply_rule(rule, serving, checkpoint)
+    serving.flags.extend(_parser_flags(serving))
     serving.flags.extend(serving.args)
     return serving
+
+
+def _apply_rule(rule: dict[str, Any], serving: Serving, checkpoint: ModelCheckpoint) -> None:
+    """Add the arguments, variables and note of a rule of ``runtimes.yaml``."""
+    for argument_template in rule.get("args", ()):
+        serving.args.append(argument_template.format(context=checkpoint.context))
+    serving.env.update(rule.get("env", {}))
+    if "note" in rule:
+        serving.notes.append(rule["note"])
+
+
+def _parser_flags(serving: Serving) -> list[str]:
+    """Return the command-line arguments that select the parsers."""
+    flags: list[str] = []
+    reasoning_flag, tool_flag = _PARSER_FLAGS[serving.runtime]
+    if serving.reasoning_parser:
+        flags.extend([reasoning_flag, serving.reasoning_parser])
+    if serving.tool_parser:
+        flags.extend([tool_flag, serving.tool_parser])
+    if serving.tool_parser and serving.runtime == "vllm":
+        flags.append("--enable-auto-tool-choice")
+    return flags
 
 
 def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:

@@ -15,6 +15,7 @@ import json
 import os
 import runpy
 import shutil
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,22 @@ class WorkspaceCodeError(Exception):
 
 
 def _hide() -> None:
+    """Protect this process from being dumped or attached to.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot protect the grader's memory")
 
 
 def _give_up_root(workspace: str) -> None:
+    """Continue as a user without powers, who owns the files of the workspace; does nothing unless root."""
     # A task's code starts programs with the interpreter that it runs on: others must be able to run it.
     interpreter = Path(sys.executable).resolve()
-    open_to_all = all(path.stat().st_mode & 0o001 for path in (interpreter, *interpreter.parents))
+    open_to_all = all(
+        path.stat().st_mode & stat.S_IXOTH for path in (interpreter, *interpreter.parents)
+    )
     if os.geteuid() != 0 or not open_to_all:
         return
     count = 0
@@ -76,6 +85,16 @@ def _refuse_code_of(workspace: str, refused: list[str]) -> None:
 
 
 def _grade(code: str, transcript_file: str, workspace: str) -> dict[str, Any]:
+    """Run a task's grading function.
+
+    Args:
+        code: The file with the function ``grade``.
+        transcript_file: What the agent did, as JSON.
+        workspace: The folder that the agent left.
+
+    Returns:
+        ``scores``, or the reason why there are none: ``raised`` or ``lacks``.
+    """
     refused: list[str] = []
     grade = runpy.run_path(code)["grade"]
     transcript = json.loads(Path(transcript_file).read_text(encoding="utf-8"))
@@ -86,16 +105,16 @@ def _grade(code: str, transcript_file: str, workspace: str) -> dict[str, Any]:
     _refuse_code_of(workspace, refused)
     print(BEGUN, file=sys.stderr, flush=True)
     try:
-        found: dict[str, Any] = {"scores": grade(transcript, workspace)}
+        result: dict[str, Any] = {"scores": grade(transcript, workspace)}
     except ImportError as error:
-        found = {"lacks": str(error)}
+        result = {"lacks": str(error)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a task's code raises is its answer
-        found = {"raised": f"{type(error).__name__}: {error}"[:300]}
+        result = {"raised": f"{type(error).__name__}: {error}"[:300]}
     if refused:
-        found = {
+        result = {
             "lacks": f"it would run code of the workspace in its own process: {refused[0][:200]}"
         }
-    return found
+    return result
 
 
 def main() -> None:
@@ -105,8 +124,9 @@ def main() -> None:
     # The descriptor is inherited by every program that the task's code starts.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    found = _grade(*sys.argv[1:4])
-    sys.stdout.write("\n" + mark + json.dumps(found) + mark)
+    code, transcript_file, workspace = sys.argv[1:4]
+    result = _grade(code, transcript_file, workspace)
+    sys.stdout.write("\n" + mark + json.dumps(result) + mark)
     sys.stdout.flush()
     os._exit(0)
 

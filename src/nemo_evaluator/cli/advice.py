@@ -7,7 +7,7 @@ import click
 
 from nemo_evaluator.assistant.checkpoint import find_checkpoint, read_checkpoint
 from nemo_evaluator.assistant.recipes import Recipe, find_recipe, recipes, render
-from nemo_evaluator.assistant.serving import advise, apply_advice
+from nemo_evaluator.assistant.serving import Advice, advise, apply_advice
 from nemo_evaluator.cli._options import option, show_table
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.terminal import harmless
@@ -20,26 +20,32 @@ from nemo_evaluator.core.types import JsonDict
 def recipe(name: str | None, as_json: bool) -> None:
     """Show a benchmark's usual repeats, limits and needs, as a config entry; without NAME, list all recipes."""
     if name:
-        chosen_recipe = find_recipe(name)
-        if as_json:
-            click.echo(dumps(_document(chosen_recipe), indent=True))
-        else:
-            click.echo(render("recipe.txt.j2", **asdict(chosen_recipe)))
-        return
+        _show_recipe(find_recipe(name), as_json=as_json)
+    else:
+        _show_recipes(as_json=as_json)
+
+
+def _show_recipe(recipe: Recipe, *, as_json: bool) -> None:
+    """Print one recipe."""
     if as_json:
-        click.echo(dumps([_document(recipe) for recipe in recipes().values()], indent=True))
+        click.echo(dumps(_document(recipe), indent=True))
+    else:
+        click.echo(render("recipe.txt.j2", **asdict(recipe)))
+
+
+def _show_recipes(*, as_json: bool) -> None:
+    """Print all recipes, as a table or as JSON."""
+    if as_json:
+        documents = [_document(recipe) for recipe in recipes().values()]
+        click.echo(dumps(documents, indent=True))
         return
     rows = [("RECIPE", "REPEATS", "SHOWS QUANTIZATION DAMAGE", "NEEDS", "WHAT")]
-    for listed_recipe in recipes().values():
-        row = (
-            listed_recipe.name,
-            str(listed_recipe.repeats),
-            listed_recipe.damage,
-            ", ".join(listed_recipe.needs) or "-",
-            listed_recipe.title,
-        )
-        rows.append(row)
-    show_table(rows, narrow=(3, 4))
+    for recipe in recipes().values():
+        needs = ", ".join(recipe.needs) or "-"
+        rows.append((recipe.name, str(recipe.repeats), recipe.damage, needs, recipe.title))
+    needs_column = 3
+    title_column = 4
+    show_table(rows, narrow=(needs_column, title_column))
 
 
 def _document(recipe: Recipe) -> JsonDict:
@@ -68,26 +74,54 @@ def inspect_model(
     folder = find_checkpoint(model)
     is_hub_name = not Path(model).expanduser().exists()
     hub_name = model if is_hub_name else None
-    advice = advise(read_checkpoint(folder, hub_name), gpus, gpu_memory)
+    checkpoint = read_checkpoint(folder, hub_name)
+    advice = advise(checkpoint, gpus, gpu_memory)
     changed: list[str] = []
     if config is not None:
-        path = Path(config)
         served_model = hub_name or str(folder.resolve())
-        text, changed = apply_advice(path.read_text(encoding="utf-8"), advice, served_model)
-        write_atomic(path, text.encode())
+        changed = _change_config(Path(config), advice, served_model)
     if as_json:
         click.echo(dumps(asdict(advice) | {"changed": changed}, indent=True))
-        return
+    else:
+        click.echo(harmless(_advice_text(advice, changed, config)))
+
+
+def _change_config(file: Path, advice: Advice, served_model: str) -> list[str]:
+    """Write the advice into a config file.
+
+    Args:
+        file: The config.
+        advice: The advice.
+        served_model: The model to serve, if the config does not name one.
+
+    Returns:
+        One line for each changed value.
+    """
+    text = file.read_text(encoding="utf-8")
+    changed_text, changed = apply_advice(text, advice, served_model)
+    write_atomic(file, changed_text.encode())
+    return changed
+
+
+def _advice_text(advice: Advice, changed: list[str], config: str | None) -> str:
+    """Render the advice for a person.
+
+    Args:
+        advice: The advice.
+        changed: One line for each value that was changed in the config.
+        config: The config that was changed, if any.
+    """
     # Not ``asdict``: the template uses properties of the parts.
     values: JsonDict = {field.name: getattr(advice, field.name) for field in fields(advice)}
     values["benchmarks"] = [_with_damage(name) for name in advice.benchmarks]
     values["changed"] = changed
     values["config"] = config
-    click.echo(harmless(render("inspect.txt.j2", **values)))
+    return render("inspect.txt.j2", **values)
 
 
 def _with_damage(benchmark: str) -> str:
     """Name a benchmark, with how well it shows quantization damage if a recipe says so."""
-    if benchmark in recipes():
-        return f"{benchmark} ({recipes()[benchmark].damage})"
-    return benchmark
+    recipe = recipes().get(benchmark)
+    if recipe is None:
+        return benchmark
+    return f"{benchmark} ({recipe.damage})"

@@ -1,6 +1,7 @@
 """``nel config``: check a file, print the schema, manage the user's defaults."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,33 +66,46 @@ def check(
     """Check FILE and report all problems."""
     try:
         use_env_file(Path(file).parent, env_file)
-        loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
-        # Imported only here: the other subcommands need no benchmark, scorer or exporter.
-        from nemo_evaluator.preflight import find_problems  # noqa: PLC0415
-
-        loaded.refuse(find_problems(loaded, file_only=file_only, pinging=ping and not file_only))
+        loaded = _load_checked(file, overrides, file_only=file_only, pinging=ping)
     except ConfigError as error:
         source = error.source or file
         if not as_json:
             raise ConfigError(error.problems, source=source) from error
         click.echo(scrub(json.dumps(_failure(error, source), indent=2)))
         context.exit(error.exit_code)
+    pinged_services = loaded.config.api_services() if ping else None
     if as_json:
-        document = _success(loaded, file)
-        if ping:
-            document["answered"] = loaded.config.api_services()
+        document = _success(loaded, file, pinged_services)
         click.echo(json.dumps(document, indent=2))
         return
     for warning in loaded.warnings:
         say(f"warning: {warning}")
     click.echo(f"ok: {file}")
-    for line in _summary(loaded):
+    for line in _summary(loaded, pinged_services):
         click.echo(f"  {line}")
-    if ping:
-        services = ", ".join(loaded.config.api_services())
-        click.echo(
-            f"  answered: {services or 'no endpoint to ask; nel starts the services itself'}"
-        )
+
+
+def _load_checked(
+    file: str, overrides: Sequence[str], *, file_only: bool, pinging: bool
+) -> LoadedConfig:
+    """Load a config and check everything that would stop its run.
+
+    Args:
+        file: The config.
+        overrides: Overrides as ``KEY=VALUE``.
+        file_only: Check only the file; open no dataset and no sandbox, and ping no endpoint.
+        pinging: Send one short request to every endpoint.
+
+    Raises:
+        ConfigError: The config has problems; the error holds all of them.
+    """
+    loaded: LoadedConfig = load_whole(file, overrides, file_only=file_only)
+    # Imported only here: the other subcommands need no benchmark, scorer or exporter.
+    from nemo_evaluator.preflight import find_problems  # noqa: PLC0415
+
+    problems = find_problems(loaded, file_only=file_only, pinging=pinging and not file_only)
+    loaded.refuse(problems)
+    return loaded
 
 
 def _failure(error: ConfigError, source: str) -> JsonDict:
@@ -100,6 +114,50 @@ def _failure(error: ConfigError, source: str) -> JsonDict:
     for problem in error.problems:
         problems.append(asdict(problem) | {"place": problem_place(problem, source)})
     return {"ok": False, "source": source, "problems": problems}
+
+
+def _success(loaded: LoadedConfig, file: str, pinged_services: Sequence[str] | None) -> JsonDict:
+    """Describe a correct config as data, for JSON.
+
+    Args:
+        loaded: The config.
+        file: Its file.
+        pinged_services: The services that answered a request; None if none was sent.
+    """
+    config = loaded.config
+    document: JsonDict = {
+        "ok": True,
+        "source": file,
+        "warnings": loaded.warnings,
+        "services": {name: service.type for name, service in config.services.items()},
+        "benchmarks": [benchmark.key for benchmark in config.benchmarks],
+        "cluster": config.cluster.type,
+        "output": config.output.dir,
+    }
+    if pinged_services is not None:
+        document["answered"] = pinged_services
+    return document
+
+
+def _summary(loaded: LoadedConfig, pinged_services: Sequence[str] | None) -> list[str]:
+    """Describe a correct config in a few lines; the arguments are those of ``_success``."""
+    config = loaded.config
+    services = [f"{name} ({service.type})" for name, service in config.services.items()]
+    lines = [
+        f"services: {', '.join(services)}",
+        f"cluster: {config.cluster.type}",
+        f"output: {config.output.dir}",
+    ]
+    for benchmark in config.benchmarks:
+        size = "all problems"
+        if benchmark.max_problems:
+            size = counted(benchmark.max_problems, "problem")
+        solver = benchmark.solver.type
+        lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {solver}")
+    if pinged_services is not None:
+        names = ", ".join(pinged_services)
+        lines.append(f"answered: {names or 'no endpoint to ask; nel starts the services itself'}")
+    return lines
 
 
 @config.command()
@@ -131,8 +189,9 @@ def show() -> None:
 @click.argument("key")
 def get(key: str) -> None:
     """Print your default for KEY."""
+    _check_key(key, groups_too=True)
     value: Any = _settings()
-    for key_part in _known(key).split("."):
+    for key_part in key.split("."):
         value = as_dict(value).get(key_part)
     if value is None:
         raise UsageError(f"{key} is not set", hint=f"set it with: nel config set {key} VALUE")
@@ -144,9 +203,11 @@ def get(key: str) -> None:
 @click.argument("value")
 def set_(key: str, value: str) -> None:
     """Save VALUE as your default for KEY."""
-    group, name = _known(key, whole=True).split(".")
+    _check_key(key)
+    group, name = key.split(".")
     settings = _settings()
-    changed = {**settings, group: {**settings.get(group, {}), name: parse_value(value, key)}}
+    group_settings = {**settings.get(group, {}), name: parse_value(value, key)}
+    changed = {**settings, group: group_settings}
     save_settings(check_settings(Document(changed)))
     click.echo(f"{key} = {value}")
 
@@ -155,7 +216,8 @@ def set_(key: str, value: str) -> None:
 @click.argument("key")
 def unset(key: str) -> None:
     """Remove your default for KEY."""
-    group, name = _known(key, whole=True).split(".")
+    _check_key(key)
+    group, name = key.split(".")
     settings = _settings()
     group_settings = dict(settings.pop(group, {}))
     if name not in group_settings:
@@ -172,48 +234,18 @@ def _settings() -> JsonDict:
     return dict(load_settings(lambda text: say(f"warning: {text}")))
 
 
-def _known(key: str, *, whole: bool = False) -> str:
-    """Return a key of the user's settings, or raise UsageError with a suggestion.
+def _check_key(key: str, *, groups_too: bool = False) -> None:
+    """Check a key of the user's settings, such as ``group.name``.
 
     Args:
-        key: The key; the name of a group is allowed unless ``whole`` is set.
-        whole: Accept only complete keys.
+        key: The key.
+        groups_too: Allow the name of a group as well.
+
+    Raises:
+        UsageError: The key is unknown; the error suggests a similar one.
     """
     names = setting_names()
-    if key in names:
-        return key
     groups = {name.split(".")[0] for name in names}
-    if key in groups and not whole:
-        return key
+    if key in names or (groups_too and key in groups):
+        return
     raise UsageError(f"unknown key {key!r}", hint=did_you_mean(key, names))
-
-
-def _summary(loaded: LoadedConfig) -> list[str]:
-    """Describe a correct config in a few lines."""
-    config = loaded.config
-    services = ", ".join(f"{name} ({service.type})" for name, service in config.services.items())
-    lines = [
-        f"services: {services}",
-        f"cluster: {config.cluster.type}",
-        f"output: {config.output.dir}",
-    ]
-    for benchmark in config.benchmarks:
-        size = "all problems"
-        if benchmark.max_problems:
-            size = counted(benchmark.max_problems, "problem")
-        solver = benchmark.solver.type
-        lines.append(f"benchmark {benchmark.key}: {size} x {benchmark.repeats}, solver {solver}")
-    return lines
-
-
-def _success(loaded: LoadedConfig, file: str) -> JsonDict:
-    """Describe a correct config as data, for JSON."""
-    return {
-        "ok": True,
-        "source": file,
-        "warnings": loaded.warnings,
-        "services": {name: service.type for name, service in loaded.config.services.items()},
-        "benchmarks": [benchmark.key for benchmark in loaded.config.benchmarks],
-        "cluster": loaded.config.cluster.type,
-        "output": loaded.config.output.dir,
-    }

@@ -1,11 +1,9 @@
 """``nel validate``: run a few problems of a benchmark as a sanity check."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -21,9 +19,11 @@ from nemo_evaluator.models import Endpoint
 from nemo_evaluator.solvers.simple import SimpleSolver
 
 if TYPE_CHECKING:
+    from nemo_evaluator.store.journal_record import FailureFields
     from nemo_evaluator.store.result_row import ResultRow
 
-_SHOWN = 60
+# The length at which the expected and the extracted answer are cut.
+_ANSWER_WIDTH: Final = 60
 
 
 @click.command()
@@ -51,34 +51,45 @@ def validate(
 
     Exit codes: 0 every problem was scored, 2 some were not.
     """
+    endpoint = _endpoint(model_url, model_id, api_key)
+    rows = asyncio.run(_run_problems(benchmark, samples, endpoint))
+    if as_json:
+        click.echo(harmless_json(dumps(rows).decode()))
+    else:
+        _show(rows, verbose=verbose)
+    all_scored = bool(rows) and all(row["status"] == "scored" for row in rows)
+    ctx.exit(EXIT_OK if all_scored else EXIT_FAILED)
+
+
+def _endpoint(model_url: str | None, model_id: str | None, api_key: str | None) -> Endpoint:
+    """Return the endpoint of the model; without ``api_key``, its key comes from the environment.
+
+    Raises:
+        UsageError: The URL or the name of the model is missing.
+    """
     if not model_url or not model_id:
         hint = "give --model-url and --model-id, or set NEMO_MODEL_URL and NEMO_MODEL_ID"
         raise UsageError("validate needs a model", hint=hint)
     key = api_key or os.environ.get("NEMO_API_KEY") or os.environ.get("NVIDIA_API_KEY")
-    endpoint = Endpoint(
+    return Endpoint(
         name="model",
         url=model_url,
         protocol="chat_completions",
         model=model_id,
         api_key=Secret(key) if key else None,
     )
-    rows = asyncio.run(_run_problems(benchmark, samples, endpoint))
-    if as_json:
-        click.echo(harmless_json(dumps(rows).decode()))
-    else:
-        _show(rows, verbose)
-    all_scored = bool(rows) and all(row["status"] == "scored" for row in rows)
-    ctx.exit(EXIT_OK if all_scored else EXIT_FAILED)
 
 
 async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> list[ResultRow]:
     """Run the first problems of a benchmark, and return their rows."""
     environment = get_environment(benchmark, num_examples=samples)
     client = open_client(endpoint)
+    solver = SimpleSolver(client)
     try:
-        with tempfile.TemporaryDirectory(prefix="nel-validate-") as folder:
+        # The evaluation writes a log, which nobody needs afterwards.
+        with tempfile.TemporaryDirectory(prefix="nel-validate-") as log_folder:
             bundle = await run_evaluation(
-                environment, SimpleSolver(client), max_problems=samples, step_log_dir=folder
+                environment, solver, max_problems=samples, step_log_dir=log_folder
             )
     finally:
         await client.close()
@@ -86,23 +97,36 @@ async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> lis
     return bundle["_results"]
 
 
-def _show(rows: list[ResultRow], verbose: bool) -> None:
-    """Print each row: verdict, expected and extracted answer, cost."""
+def _show(rows: list[ResultRow], *, verbose: bool) -> None:
+    """Print the totals, and each row with its verdict, expected and extracted answer, and cost.
+
+    Args:
+        rows: The rows.
+        verbose: Print prompts and answers too.
+    """
     correct = sum(row["reward"] == 1.0 for row in rows)
     scored = sum(row["status"] == "scored" for row in rows)
     click.echo(f"{correct}/{len(rows)} correct, {scored}/{len(rows)} scored")
     for row in rows:
-        problem = f"p{row['problem_idx']}"
-        failure = row["failure"]
-        if failure is not None:
-            message = one_line(failure["message"])
-            click.echo(f"[FAILED] {problem}: {failure['cause']}: {message}")
+        if row["failure"] is not None:
+            click.echo(_failed_line(row, row["failure"]))
             continue
-        verdict = "PASS" if row["reward"] == 1.0 else "FAIL"
-        expected = one_line(str(row["expected_answer"]), _SHOWN)
-        extracted = one_line(str(row["extracted_answer"]), _SHOWN)
-        cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
-        click.echo(f"[{verdict}] {problem}: expected={expected} got={extracted} {cost}")
+        click.echo(_scored_line(row))
         if verbose:
             click.echo(f"  prompt: {indented(str(row['prompt']), '    ')}")
             click.echo(f"  answer: {indented(str(row['model_response']), '    ')}")
+
+
+def _failed_line(row: ResultRow, failure: FailureFields) -> str:
+    """Describe a row that could not be scored: ``[FAILED] p3: transport: connection refused``."""
+    message = one_line(failure["message"])
+    return f"[FAILED] p{row['problem_idx']}: {failure['cause']}: {message}"
+
+
+def _scored_line(row: ResultRow) -> str:
+    """Describe a scored row: ``[PASS] p3: expected=B got=B (812ms 96tok)``."""
+    verdict = "PASS" if row["reward"] == 1.0 else "FAIL"
+    expected = one_line(str(row["expected_answer"]), _ANSWER_WIDTH)
+    extracted = one_line(str(row["extracted_answer"]), _ANSWER_WIDTH)
+    cost = f"({row['latency_ms']:.0f}ms {row['tokens']}tok)"
+    return f"[{verdict}] p{row['problem_idx']}: expected={expected} got={extracted} {cost}"

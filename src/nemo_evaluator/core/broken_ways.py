@@ -4,6 +4,7 @@ The code that forwards the connections records failures here. The code that grad
 that lost its model is not scored.
 """
 
+# By URL: why its last connection failed.
 _broken: dict[str, str] = {}
 
 

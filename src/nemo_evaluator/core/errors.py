@@ -33,6 +33,7 @@ from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.text import text_of, valid_text
 from nemo_evaluator.core.values import dataclass
 
+# Exit codes of `nel`.
 EXIT_OK: Final = 0
 EXIT_USAGE: Final = 1
 EXIT_FAILED: Final = 2
@@ -40,12 +41,17 @@ EXIT_INVALID: Final = 3
 EXIT_BUDGET: Final = 4
 EXIT_DETACHED: Final = 5
 EXIT_INTERRUPTED: Final = 130
-# Extras whose libraries want a newer Python than nel does.
+#: Extras whose libraries want a newer Python than nel does.
 NEED_PYTHON_3_12: Final = frozenset({"gym", "harbor", "nat"})
 
 
 class NelError(Exception):
-    """Base of all errors meant for a user: what happened, how to fix it, and an exit code."""
+    """Base of all errors meant for a user: what happened, how to fix it, and an exit code.
+
+    Args:
+        message: What happened.
+        hint: How to fix it.
+    """
 
     exit_code: int = EXIT_USAGE
 
@@ -55,8 +61,14 @@ class NelError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the state, whatever parameters a subclass takes: errors are sent between processes."""
-        return type(self).__new__, (type(self), *self.args), self.__dict__
+        """Pickle the error, which is sent between processes.
+
+        Unpickling creates the object without ``__init__``, whose parameters differ between subclasses, and then
+        restores its attributes.
+        """
+        cls = type(self)
+        arguments_of_new = (cls, *self.args)
+        return cls.__new__, arguments_of_new, self.__dict__
 
 
 class UsageError(NelError):
@@ -65,7 +77,15 @@ class UsageError(NelError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a config file."""
+    """One thing wrong with a config file.
+
+    Attributes:
+        path: The dotted path of the wrong value.
+        message: What is wrong with it.
+        hint: How to fix it.
+        line: Its line in the file.
+        source: The file, if it is not the one that the error names.
+    """
 
     path: str
     message: str
@@ -75,49 +95,76 @@ class Problem:
 
 
 class ConfigError(NelError):
-    """A config is wrong. ``problems`` holds all problems, not only the first."""
+    """A config is wrong.
+
+    Args:
+        problems: All problems, not only the first.
+        source: The file.
+    """
 
     def __init__(self, problems: Sequence[Problem], *, source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        super().__init__(
-            "; ".join(f"{problem.path}: {problem.message}" for problem in self.problems)
-            or "invalid config"
-        )
+        messages = [f"{problem.path}: {problem.message}" for problem in self.problems]
+        super().__init__("; ".join(messages) or "invalid config")
 
-    def with_rest(self, look: Callable[..., Iterable[Problem]]) -> "ConfigError":
-        """The error with the problems that ``look`` reports in the rest of the config, if there is a rest."""
+    def with_rest(self, check: Callable[..., Iterable[Problem]]) -> "ConfigError":
+        """Return the error with the problems of the correct parts of the config as well.
+
+        A subclass that knows these parts overrides this; without them, the error stays as it is.
+
+        Args:
+            check: Takes a config and returns its problems.
+        """
         return self
 
 
 def install_line(extra: str) -> str:
-    """The command that installs an extra.
+    """Return the command that installs an extra.
 
     It mentions the required Python when this one is too old: pip would silently install nothing.
     """
     line = f'pip install "nemo-evaluator[{extra}]"'
     if extra in NEED_PYTHON_3_12 and sys.version_info < (3, 12):
-        line += f", with Python 3.12 or newer (this is {sys.version_info[0]}.{sys.version_info[1]})"
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        line += f", with Python 3.12 or newer (this is {version})"
     return line
 
 
 class MissingExtraError(NelError):
-    """An optional library is absent."""
+    """An optional library is absent.
+
+    Args:
+        what: The library, or what needs it.
+        extra: The extra of nel that installs it.
+    """
 
     def __init__(self, what: str, *, extra: str) -> None:
         super().__init__(f"{what} is not installed", hint=install_line(extra))
 
 
 class BoundaryError(NelError):
-    """Something outside of nel failed; ``cause`` selects the line of the policy table."""
+    """Something outside of nel failed.
+
+    Args:
+        message: What happened.
+        hint: How to fix it.
+        status: The HTTP status, if a server sent one.
+        attempts: How many requests were sent.
+
+    Attributes:
+        cause: Selects the line of the policy table; a subclass names it: ``class AuthError(BoundaryError, cause=...)``.
+        final: True when retrying cannot help: the run does not retry it, whatever its cause.
+    """
 
     cause: ClassVar[Cause]
-    exit_code = 2
-    # True when retrying cannot help: the run does not retry it, whatever its cause.
+    exit_code = EXIT_FAILED
     final = False
 
     def __init_subclass__(cls, *, cause: Cause | None = None) -> None:
-        cls.cause = cause or cls.cause
+        # A subclass of a subclass may leave the cause out, and inherits it.
+        if cause is not None:
+            cls.cause = cause
 
     def __init__(
         self, message: str, *, hint: str | None = None, status: int | None = None, attempts: int = 1
@@ -136,7 +183,15 @@ class OutageError(TransportError, cause=Cause.OUTAGE):
 
 
 class RateLimitError(BoundaryError, cause=Cause.RATE_LIMIT):
-    """The server asked nel to slow down; ``retry_after`` is in seconds if the server gave a time."""
+    """The server asked nel to slow down.
+
+    Args:
+        message: What happened.
+        retry_after: The seconds to wait, if the server gave a time.
+        hint: How to fix it.
+        status: The HTTP status.
+        attempts: How many requests were sent.
+    """
 
     def __init__(
         self,
@@ -205,12 +260,29 @@ class DetachedError(InterruptedRunError):
     exit_code = EXIT_DETACHED
 
 
+# Public names of the reference.
 InfraError = TransportError
 GracefulError = BudgetError
 
-_BOUNDARIES: Final[list[type[BoundaryError]]] = [*BoundaryError.__subclasses__(), OutageError]
+# The error that `boundary` raises for a cause. Nothing is attributed to CANCELLED: cancellations pass through.
+_ATTRIBUTED_ERRORS: Final[tuple[type[BoundaryError], ...]] = (
+    TransportError,
+    OutageError,
+    RateLimitError,
+    AuthError,
+    NotFoundError,
+    RequestRejectedError,
+    ContextExceededError,
+    BudgetError,
+    SolverError,
+    SandboxError,
+    JudgeError,
+    ScorerError,
+    TamperError,
+    SeedError,
+)
 ERROR_OF_CAUSE: Final[dict[Cause, type[BoundaryError]]] = {
-    kind.cause: kind for kind in _BOUNDARIES if kind is not InterruptedRunError
+    error_class.cause: error_class for error_class in _ATTRIBUTED_ERRORS
 }
 
 
@@ -223,6 +295,9 @@ class boundary:
 
         with boundary(Cause.SCORER):
             verdict = score(answer)
+
+    Args:
+        cause: The cause of exceptions that do not name one.
     """
 
     __slots__ = ("_cause",)
@@ -243,11 +318,22 @@ class boundary:
         """Raise the error of the cause, or return when the error passes through.
 
         Hot paths call this in an ``except`` of their own.
+
+        Raises:
+            BoundaryError: The error of the cause; its message has the type and the text of ``error``.
         """
-        if isinstance(error, (BoundaryError, KeyboardInterrupt, GeneratorExit)):
+        if isinstance(error, BoundaryError | KeyboardInterrupt | GeneratorExit):
             return
-        # By name: asyncio is not loaded by commands that run nothing.
-        if any(kind.__name__ == "CancelledError" for kind in type(error).__mro__):
+        if _is_cancellation(error):
             return
-        detail = text_of(error) or type(error).__name__
-        raise ERROR_OF_CAUSE[self._cause](f"{type(error).__name__}: {detail}") from error
+        kind = type(error).__name__
+        detail = text_of(error) or kind
+        raise ERROR_OF_CAUSE[self._cause](f"{kind}: {detail}") from error
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Return whether an error is asyncio's CancelledError.
+
+    The class is recognized by its name, because commands that run nothing do not import asyncio.
+    """
+    return any(base.__name__ == "CancelledError" for base in type(error).__mro__)

@@ -1,11 +1,9 @@
 """Reuse of an earlier run's journal: decides for each step whether to reuse, verify or rerun it, and why."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from nemo_evaluator.core.errors import BoundaryError, boundary
 from nemo_evaluator.core.failures import POLICY, Cause, Redo
@@ -21,12 +19,28 @@ from nemo_evaluator.store.sealed import read_record, scan_records
 if TYPE_CHECKING:
     from nemo_evaluator.store.journal_record import AnswerRecord, OutcomeRecord
 
-_BREATHE: Final = 500
+# After so many steps, the other tasks of the process get a turn.
+_STEPS_PER_TURN: Final = 500
+
+
+class _Decision(NamedTuple):
+    """What to do with a step (ASK, VERIFY or REUSE), and why."""
+
+    action: int
+    reason: str
+
+
+_UNCHANGED: Final = _Decision(REUSE, "unchanged")
 
 
 @dataclass(slots=True)
 class Reuse:
-    """Compares an earlier journal, and its history, with the run that is about to start."""
+    """Compares an earlier journal, and its history, with the run that is about to start.
+
+    Attributes:
+        context: The shared state of the run, with the earlier journal and its index.
+        history: What the journal records about earlier sessions.
+    """
 
     context: StepContext
     history: History
@@ -34,66 +48,99 @@ class Reuse:
     async def decide(self, plan: Plan) -> ReusePlan:
         """Decide about every step.
 
-        Reused outcomes are counted in the tally, and shown to the stop rule, which they may already satisfy.
+        Reused outcomes are counted in the tally, and shown to the stop rule, which they may already satisfy. The index
+        forgets the records of steps that run again.
         """
         reuse = self.context.reuse
         index = self.context.index
-        damaged = {record.step for record in self.history.damage}
-        current_problem = -1
-        seed = None
+        damaged_steps = {record.step for record in self.history.damage}
+        current_problem: int | None = None
+        seed: SeedResult | None = None
         for count, step in enumerate(plan.steps()):
-            if count % _BREATHE == 0:
+            if count % _STEPS_PER_TURN == 0:
                 await asyncio.sleep(0)
             if index.answer(step) is None and index.outcome(step) is None:
-                reuse.reasons["damaged record" if step in damaged else "new"] += 1
+                reuse.reasons["damaged record" if step in damaged_steps else "new"] += 1
                 continue
             if step.problem_idx != current_problem:
                 current_problem = step.problem_idx
                 seed = await self._seed(step.problem_idx)
-            decision, reason = self._decide(step, seed)
-            reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision
-            reuse.reasons[reason] += 1
-            if decision == ASK:
+            if seed is None:
+                decision = _Decision(ASK, "the problem could not be read")
+            else:
+                decision = self._decide(step, seed)
+            reuse.decisions[step.problem_idx * plan.repeats + step.repeat] = decision.action
+            reuse.reasons[decision.reason] += 1
+            if decision.action == ASK:
                 index.forget(step)
         return reuse
 
     async def _seed(self, problem_idx: int) -> SeedResult | None:
+        """Return a problem; None if it cannot be read."""
         try:
             with boundary(Cause.SEED):
                 return await self.context.environment.seed(problem_idx)
         except BoundaryError:
             return None
 
-    def _decide(self, step: Step, seed: SeedResult | None) -> tuple[int, str]:
-        """Return the decision for one step, and its reason."""
-        if seed is None:
-            return ASK, "the problem could not be read"
+    def _decide(self, step: Step, seed: SeedResult) -> _Decision:
+        """Decide about one step that has an answer or an outcome in the journal."""
         problem = problem_hash(seed)
         fingerprint = self.context.prints.answer(problem, step)
         answer = self._answer(step)
-        outcome = self._outcome(step)
         if answer is not None and answer["fp"] != fingerprint:
-            return ASK, self._why_changed(answer)
-        verifiable = self._is_verifiable(step, answer)
+            return _Decision(ASK, self._why_changed(answer))
+        outcome = self._outcome(step)
         if outcome is None:
-            if verifiable:
-                return VERIFY, "answered, not yet verified"
-            return ASK, "sandbox lost"
+            return self._decide_without_outcome(step, answer)
         if outcome["status"] == "failed":
-            cause = Cause(outcome["failure"]["cause"])
-            if POLICY[cause].redo is not Redo.NOTHING:
-                return VERIFY if verifiable else ASK, f"failed before ({cause})"
-        elif outcome["fp"][:VERDICT_DIGITS] != self.context.prints.verdict(fingerprint, seed):
-            if answer is None:
-                return ASK, self._why_changed(outcome)
-            if verifiable:
-                return VERIFY, "scorer changed"
-            return ASK, "scorer changed, sandbox gone"
+            decision = self._decide_failed(step, answer, outcome)
         else:
-            self.context.ended(step, problem, outcome["reward"], fresh=False)
-        self.context.tally.add(outcome)
-        self.context.tally.reused += 1
-        return REUSE, "unchanged"
+            verdict = self.context.prints.verdict(fingerprint, seed)
+            decision = self._decide_scored(step, answer, outcome, verdict=verdict)
+            if decision.action == REUSE:
+                self.context.ended(step, problem, outcome["reward"], fresh=False)
+        if decision.action == REUSE:
+            self.context.tally.add(outcome)
+            self.context.tally.reused += 1
+        return decision
+
+    def _decide_without_outcome(self, step: Step, answer: AnswerRecord | None) -> _Decision:
+        """Decide about a step whose answer was not verified."""
+        if self._is_verifiable(step, answer):
+            return _Decision(VERIFY, "answered, not yet verified")
+        return _Decision(ASK, "sandbox lost")
+
+    def _decide_failed(
+        self, step: Step, answer: AnswerRecord | None, outcome: OutcomeRecord
+    ) -> _Decision:
+        """Decide about a step that failed: the policy of the cause says whether another attempt can help."""
+        cause = Cause(outcome["failure"]["cause"])
+        if POLICY[cause].redo is Redo.NOTHING:
+            return _UNCHANGED
+        reason = f"failed before ({cause})"
+        if self._is_verifiable(step, answer):
+            return _Decision(VERIFY, reason)
+        return _Decision(ASK, reason)
+
+    def _decide_scored(
+        self, step: Step, answer: AnswerRecord | None, outcome: OutcomeRecord, verdict: str
+    ) -> _Decision:
+        """Decide about a step that was scored.
+
+        Args:
+            step: The step.
+            answer: Its stored answer; old journals may have an outcome without one.
+            outcome: Its stored outcome.
+            verdict: The fingerprint that the verdict would have today.
+        """
+        if outcome["fp"][:VERDICT_DIGITS] == verdict:
+            return _UNCHANGED
+        if answer is None:
+            return _Decision(ASK, self._why_changed(outcome))
+        if self._is_verifiable(step, answer):
+            return _Decision(VERIFY, "scorer changed")
+        return _Decision(ASK, "scorer changed, sandbox gone")
 
     def _is_verifiable(self, step: Step, answer: AnswerRecord | None) -> bool:
         """True if a stored answer can be verified: it needs no sandbox, or its workspace was saved."""
@@ -105,12 +152,14 @@ class Reuse:
         return task.workspace(step, answer.get("crc", "")).is_file()
 
     def _why_changed(self, record: AnswerRecord | OutcomeRecord) -> str:
-        """Return which setting has changed since a record was written."""
+        """Return what has changed since a record was written: the parts of the fingerprint are compared in turn."""
         old_parts = self.history.fingerprints
         new_parts = self.context.prints.parts
-        if old_parts.get("service") and old_parts["service"] != new_parts.get("service"):
+        old_service = old_parts.get("service")
+        if old_service and old_service != new_parts.get("service"):
             return "service changed"
-        if old_parts.get("solver") and old_parts["solver"] != new_parts.get("solver"):
+        old_solver = old_parts.get("solver")
+        if old_solver and old_solver != new_parts.get("solver"):
             return "solver or generation settings changed"
         if old_parts.get("template") != new_parts.get("template"):
             return "instruction template changed"
@@ -119,12 +168,14 @@ class Reuse:
         return "settings changed"
 
     def _answer(self, step: Step) -> AnswerRecord | None:
+        """Return the stored answer of a step, if there is one."""
         offset = self.context.index.answer(step)
         if offset is None:
             return None
         return self.context.journal.answer_at(offset)
 
     def _outcome(self, step: Step) -> OutcomeRecord | None:
+        """Return the stored outcome of a step, if there is one."""
         offset = self.context.index.outcome(step)
         if offset is None:
             return None
@@ -145,31 +196,49 @@ def adopt_answers(context: StepContext, journals: Sequence[Path], plan: Plan) ->
         The number of answers that were copied.
     """
     adopted = 0
-    journal = context.journal
-    index = context.index
-    prints = context.prints
     for path in journals:
         past_index = StepIndex(plan.dataset_size, plan.repeats)
         past_index.take(scan_records(path), History())
-        with path.open("rb") as file:
+        with path.open("rb") as past_journal:
             for step in plan.steps():
-                answer_at = past_index.answer(step)
-                outcome_at = past_index.outcome(step)
-                if answer_at is None:
-                    continue
-                own_at = index.answer(step)
-                if own_at is not None and _fits(journal.read_at(own_at), step, prints):
-                    continue
-                answer = read_record(file.fileno(), answer_at)
-                if not _fits(answer, step, prints):
-                    continue
-                adopted += 1
-                index.forget(step)
-                index.set_answer(step, journal.append(_unsealed(answer) | {"adopted": True}))
-                if outcome_at is not None:
-                    verdict = _unsealed(read_record(file.fileno(), outcome_at))
-                    index.set_outcome(step, journal.append(verdict | {"of": journal.checksum}))
+                if _adopt_answer(context, past_journal, past_index, step=step):
+                    adopted += 1
     return adopted
+
+
+def _adopt_answer(
+    context: StepContext, past_journal: BinaryIO, past_index: StepIndex, step: Step
+) -> bool:
+    """Copy the answer of one step, and its verdict, from another journal if it fits.
+
+    Args:
+        context: The shared state of the run.
+        past_journal: The other journal.
+        past_index: Where the records of each step are in it.
+        step: The step.
+
+    Returns:
+        Whether an answer was copied.
+    """
+    answer_offset = past_index.answer(step)
+    if answer_offset is None:
+        return False
+    journal = context.journal
+    index = context.index
+    own_offset = index.answer(step)
+    if own_offset is not None and _fits(journal.read_at(own_offset), step, context.prints):
+        return False
+    answer = read_record(past_journal.fileno(), answer_offset)
+    if not _fits(answer, step, context.prints):
+        return False
+    index.forget(step)
+    index.set_answer(step, journal.append(_unsealed(answer) | {"adopted": True}))
+    outcome_offset = past_index.outcome(step)
+    if outcome_offset is not None:
+        outcome = _unsealed(read_record(past_journal.fileno(), outcome_offset))
+        # An outcome names the answer that it belongs to by the checksum of that answer's record.
+        index.set_outcome(step, journal.append(outcome | {"of": journal.checksum}))
+    return True
 
 
 def _fits(answer: JsonDict, step: Step, prints: RunFingerprints) -> bool:

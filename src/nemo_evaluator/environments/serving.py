@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from nemo_evaluator.adapters.http_server import Receive, Respond, Scope, read_body, token_of
+from nemo_evaluator.adapters.asgi import Receive, Respond, Scope, read_body, token_of
 from nemo_evaluator.core.errors import BoundaryError, RequestRejectedError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.files import safe_name

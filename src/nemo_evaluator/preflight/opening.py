@@ -22,7 +22,7 @@ async def open_benchmark(bench: BenchmarkConfig, path: ConfigPath) -> AsyncItera
         path: Its path in the config.
 
     Yields:
-        What is wrong with it.
+        Each obstacle: a problem that would stop the run.
     """
     if "://" in as_uri(bench.name):
         return
@@ -39,38 +39,19 @@ async def open_benchmark(bench: BenchmarkConfig, path: ConfigPath) -> AsyncItera
         for obstacle in missing_judge(bench.scoring, bench.name, facts, path=(*path, "scoring")):
             yield obstacle
         if bench.sandbox.type != "none" or SANDBOX in facts.needs:
-            async for obstacle in _try_sandbox(bench, (*path, "sandbox")):
-                yield obstacle
-        async for obstacle in _make_problem(environment, bench, path):
-            yield obstacle
+            sandbox_obstacle = await _try_sandbox(bench, path)
+            if sandbox_obstacle is not None:
+                yield sandbox_obstacle
+        problem_obstacle = await _try_first_problem(environment, bench, path)
+        if problem_obstacle is not None:
+            yield problem_obstacle
     finally:
         await environment.close()
 
 
-async def _make_problem(
-    environment: EvalEnvironment, bench: BenchmarkConfig, path: ConfigPath
-) -> AsyncIterator[Obstacle]:
-    """Load the first problem of the run, and apply the instruction template to it."""
-    setting = "name"
-    try:
-        with boundary(Cause.SEED):
-            chosen = await chosen_problems(environment, bench.only)
-            if not await environment.dataset_size():
-                return
-            await environment.prepare()
-            problem = await environment.seed(chosen[0] if chosen else 0)
-            setting = "instruction_template"
-            template = load_template(bench.instruction_template)
-            if template:
-                InstructionTemplate(template).apply(problem)
-    except NelError as error:
-        if bench.only and "hash" in error.message:
-            setting = "only"
-        yield obstacle_of(error, (*path, setting))
-
-
-async def _try_sandbox(bench: BenchmarkConfig, path: ConfigPath) -> AsyncIterator[Obstacle]:
-    """Check whether the benchmark's sandbox works on this machine."""
+async def _try_sandbox(bench: BenchmarkConfig, path: ConfigPath) -> Obstacle | None:
+    """Check whether the benchmark's sandbox works on this machine; returns what prevents it."""
+    # Without settings, the manager takes the local sandbox, as in the run.
     settings = None if bench.sandbox.type == "none" else bench.sandbox
     try:
         from nemo_evaluator.sandbox.manager import SandboxManager  # noqa: PLC0415 - most configs need no sandbox
@@ -81,4 +62,40 @@ async def _try_sandbox(bench: BenchmarkConfig, path: ConfigPath) -> AsyncIterato
         finally:
             await manager.close()
     except NelError as error:
-        yield obstacle_of(error, path)
+        return obstacle_of(error, (*path, "sandbox"))
+    return None
+
+
+async def _try_first_problem(
+    environment: EvalEnvironment, bench: BenchmarkConfig, path: ConfigPath
+) -> Obstacle | None:
+    """Load the first problem of the run, and apply the instruction template to it.
+
+    Args:
+        environment: The open benchmark.
+        bench: Its settings.
+        path: Their path in the config.
+
+    Returns:
+        What prevents it, at the path of the setting that is to blame; None if nothing does, or the dataset is empty.
+    """
+    # The setting that the current step depends on.
+    setting = "name"
+    try:
+        with boundary(Cause.SEED):
+            size = await environment.dataset_size()
+            setting = "only"
+            chosen = await chosen_problems(environment, bench.only)
+            setting = "name"
+            if size == 0:
+                return None
+            await environment.prepare()
+            first_problem = chosen[0] if chosen else 0
+            problem = await environment.seed(first_problem)
+            setting = "instruction_template"
+            template = load_template(bench.instruction_template)
+            if template:
+                InstructionTemplate(template).apply(problem)
+    except NelError as error:
+        return obstacle_of(error, (*path, setting))
+    return None

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 # The key of the calibration in the benchmark part of a bundle.
 PLACE: Final = "calibration"
+# Before the name of the score that a calibration corrects.
 _PREFIX: Final = "corrected "
+# Why a calibration no longer holds, by what has changed.
+_EXPLANATIONS: Final = {
+    "scorer": "the judge, its prompt, its rubric or the extraction changed",
+    "scored": "rows were added",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,8 @@ def read_draw(folder: Path) -> LabelDraw | None:
         return None
     try:
         document: Any = read_json(path)
-        return LabelDraw(
-            document["method"],
-            int(document["seed"]),
-            tuple(DrawnRow(**row) for row in document["rows"]),
-        )
+        rows = tuple(DrawnRow(**row) for row in document["rows"])
+        return LabelDraw(document["method"], seed=int(document["seed"]), rows=rows)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path} is not a draw of labels: {error}", hint="draw again: nel judge sample RUN"
@@ -117,13 +120,22 @@ def read_calibration(
     recorded = as_dict(document.get("measured_by"))
     if score is None:
         return None
-    changed = [name for name in bound if recorded.get(name) != bound[name]]
-    explanations = {
-        "scorer": "the judge, its prompt, its rubric or the extraction changed",
-        "scored": "rows were added",
-    }
-    stale = "; ".join(
-        dict.fromkeys(explanations.get(name, "the answers changed") for name in changed)
-    )
-    score = replace(score, ci_method=score.ci_method or "ppi")
-    return Calibration(score, str(document.get("note") or ""), document, stale=stale)
+    if not score.ci_method:
+        score = replace(score, ci_method="ppi")
+    note = str(document.get("note") or "")
+    return Calibration(score, note, document, stale=_why_stale(recorded, bound))
+
+
+def _why_stale(recorded: Mapping[str, Any], bound: Mapping[str, Any]) -> str:
+    """Explain why a calibration no longer holds; empty if it does.
+
+    Args:
+        recorded: What it depended on when it was measured.
+        bound: What it depends on now.
+    """
+    # A dict, because several fingerprints have the same explanation.
+    explanations: dict[str, None] = {}
+    for name, value in bound.items():
+        if recorded.get(name) != value:
+            explanations[_EXPLANATIONS.get(name, "the answers changed")] = None
+    return "; ".join(explanations)

@@ -56,6 +56,14 @@ _COLUMNS: Final = (
 )
 
 
+# The index keeps sums for each piece of the rows, so that this reads few lines.
+_TOTALS: Final = """
+    SELECT coalesce(sum(rows), 0), coalesce(sum(failed), 0), coalesce(sum(rewards), 0),
+        coalesce(sum(sum), 0), coalesce(sum(cost), 0)
+    FROM pieces
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkProgress:
     """The rows of a benchmark so far: counts, mean reward and cost."""
@@ -87,16 +95,12 @@ class BenchmarkFolder:
         refuse_foreign_files(self.path)
         db, _ = open_index(TaskPaths(self.path))
         with self._removed_if_damaged(), closing(db):
-            sums = ", ".join(
-                f"coalesce(sum({name}), 0)" for name in ("rows", "failed", "rewards", "sum", "cost")
-            )
-            row_count, failed, reward_count, reward_sum, cost = db.execute(
-                f"SELECT {sums} FROM pieces"
-            ).fetchone()
+            totals = db.execute(_TOTALS).fetchone()
+        row_count, failed, reward_count, reward_sum, cost = totals
         return BenchmarkProgress(
-            row_count - failed,
-            failed,
-            reward_sum / reward_count if reward_count else None,
+            scored=row_count - failed,
+            failed=failed,
+            mean_reward=reward_sum / reward_count if reward_count else None,
             cost_usd=cost or None,
         )
 
@@ -118,13 +122,14 @@ class BenchmarkFolder:
         """
         refuse_foreign_files(self.path)
         task = TaskPaths(self.path)
-        if not which and order == "problem_idx" and not offset and not task.journal.is_file():
+        all_in_order = not which and order == "problem_idx" and not offset
+        if all_in_order and not task.journal.is_file():
+            # The results are already in this order, so no index is needed.
             yield from islice(read_rows(task.results), limit)
             return
+        row_filter = which or RowFilter()
         with self.reading() as (columns, reader):
-            for indexed_row in places(
-                columns, which or RowFilter(), order, offset=offset, limit=limit
-            ):
+            for indexed_row in places(columns, row_filter, order, offset=offset, limit=limit):
                 yield reader.row(indexed_row)
 
     @contextmanager
@@ -165,13 +170,10 @@ class BenchmarkFolder:
         Raises:
             UsageError: There is no such row.
         """
-        matching_rows = (
-            row for row in self.rows(RowFilter(problem_idx=problem_idx)) if row.repeat == repeat
-        )
-        row = next(matching_rows, None)
-        if row is None:
-            raise UsageError(f"{self.path} has no row of problem {problem_idx}, repeat {repeat}")
-        return row
+        for row in self.rows(RowFilter(problem_idx=problem_idx)):
+            if row.repeat == repeat:
+                return row
+        raise UsageError(f"{self.path} has no row of problem {problem_idx}, repeat {repeat}")
 
 
 @dataclass(frozen=True)
@@ -183,8 +185,9 @@ class RunFolder:
     @cached_property
     def benchmarks(self) -> dict[str, BenchmarkFolder]:
         """The benchmarks that have rows or a bundle, by folder name."""
-        folders = [*task_folders(self.path), *(path.parent for path in self._bundle_files)]
-        return {folder.name: BenchmarkFolder(folder) for folder in sorted(set(folders))}
+        folders = set(task_folders(self.path))
+        folders.update(bundle_file.parent for bundle_file in self._bundle_files)
+        return {folder.name: BenchmarkFolder(folder) for folder in sorted(folders)}
 
     @property
     def _bundle_files(self) -> list[Path]:
@@ -265,9 +268,10 @@ class RunFolder:
         records: list[dict[Any, Any]] = []
         for folder in self._chosen(benchmark):
             for row in folder.rows(_filter(which)):
-                records.append(
-                    {"benchmark": folder.name} | {name: getattr(row, name) for name in _COLUMNS}
-                )
+                record: dict[Any, Any] = {"benchmark": folder.name}
+                for column in _COLUMNS:
+                    record[column] = getattr(row, column)
+                records.append(record)
         frame: pd.DataFrame = pandas.DataFrame(records, columns=["benchmark", *_COLUMNS])
         return frame
 
@@ -291,10 +295,9 @@ def open_run(path: Path | str) -> RunFolder:
     Raises:
         UsageError: There is no run.
     """
-    if Path(path).is_file():
-        folder = Path(path).parent
-    else:
-        folder = Path(path)
+    folder = Path(path)
+    if folder.is_file():
+        folder = folder.parent
     run = RunFolder(folder)
     if not folder.is_dir() or not run.benchmarks:
         raise UsageError(

@@ -46,7 +46,8 @@ _EVERY: Final = 2.0
 _TRIES: Final = 3
 # Records become entries in batches of this many bytes: one by one, between other work, each takes twice as long.
 _TOGETHER: Final = 1 << 16
-# The start of a stretch of the source, what the index covers after it, and a function that makes its rows.
+# Rows to write: the byte of the source where they start, what the index covers after them, and a function that makes
+# them.
 _Batch: TypeAlias = tuple[int, Covers, Callable[[Codes], Piece]]
 
 
@@ -75,11 +76,11 @@ class IndexWriter:
     def _enter(self) -> None:
         """Turn the records that were added into entries."""
         answers = self._answers
-        self._entries += [
-            entry
-            for arguments in self._noted
-            if (entry := journal_entry(answers, *arguments)) is not None
-        ]
+        entries = self._entries
+        for offset, length, record in self._noted:
+            entry = journal_entry(answers, offset, length, record)
+            if entry is not None:
+                entries.append(entry)
         self._noted = []
         self._entered = self._end
 
@@ -201,9 +202,13 @@ def _source(task: TaskPaths) -> Path:
     if results.st_mtime_ns < journal.st_mtime_ns:
         return task.journal
     covers = _covers(task)
-    indexed = (covers.name, covers.known, covers.stamp, covers.state)
-    settled = (task.journal.name, journal.st_size, results.st_mtime_ns, _settled_state(task))
-    return task.journal if indexed == settled else task.results
+    stands_for_rows = (
+        covers.name == task.journal.name
+        and covers.known == journal.st_size
+        and covers.stamp == results.st_mtime_ns
+        and covers.state == _settled_state(task)
+    )
+    return task.journal if stands_for_rows else task.results
 
 
 @contextmanager
@@ -303,20 +308,18 @@ def _fits(task: TaskPaths, source: Path, covers: Covers) -> bool:
         return covers.name == source.name
     stat = source.stat()
     if source == task.results:
-        return (covers.known, covers.stamp, covers.state) == (
-            stat.st_size,
-            stat.st_mtime_ns,
-            state_of(stat),
-        )
+        same_size = covers.known == stat.st_size
+        return same_size and covers.stamp == stat.st_mtime_ns and covers.state == state_of(stat)
     if covers.known == 0:
         return True
-    indexed_state = covers.state.partition(" ")[0]
-    if covers.known == stat.st_size:
-        # The time of the last change is that of the index, unless a run is just writing.
-        return indexed_state == state_of(stat) or (
-            _same_file(indexed_state, stat) and _is_written(task)
-        )
-    return covers.known < stat.st_size and _same_file(indexed_state, stat)
+    journal_state = covers.state.partition(" ")[0]
+    if covers.known > stat.st_size or not _same_file(journal_state, stat):
+        return False
+    if covers.known < stat.st_size:
+        # The run has added records since.
+        return True
+    # The time of the last change is that of the index, unless a run is just writing.
+    return journal_state == state_of(stat) or _is_written(task)
 
 
 def _same_file(state: str, stat: os.stat_result) -> bool:

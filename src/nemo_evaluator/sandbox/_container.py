@@ -22,7 +22,7 @@ from nemo_evaluator.sandbox._clients import (
     start_client,
 )
 from nemo_evaluator.sandbox._pump import Pump, stdin_pipe
-from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Rest, WrappedSandbox, killer
+from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, Leftovers, WrappedSandbox, killer
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint
 from nemo_evaluator.sandbox.workspace import script
 
@@ -86,10 +86,10 @@ class ContainerSandbox(WrappedSandbox):
                 f"this kind of sandbox has no user {user!r}", hint="leave user out, or use docker"
             )
 
-    def _rest(self, job: BackendCommand) -> Rest:
+    def _leftovers(self, job: BackendCommand) -> Leftovers:
         if job.background and self.place is not None:
             return "hold"
-        return super()._rest(job)
+        return super()._leftovers(job)
 
     def _dismiss(self, client: subprocess.Popen[bytes], command: Command) -> None:
         """Let go of a client that still runs."""
@@ -144,7 +144,7 @@ class ContainerSandbox(WrappedSandbox):
                 ending = asyncio.ensure_future(asyncio.to_thread(process.wait))
                 # A command may have ended while its client still runs, because background processes keep it.
                 lingers = command.job.background or self.place is None
-                async with asyncio.timeout(command.left):
+                async with asyncio.timeout(command.seconds_left):
                     while not ending.done() and not (lingers and command.complete):
                         await asyncio.wait({ending}, timeout=0.02)
                     await _settle(pump, command)

@@ -8,28 +8,28 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from nemo_evaluator.core.errors import SandboxError
 from nemo_evaluator.sandbox._backend import Backend, BackendCommand, Emit
+from nemo_evaluator.sandbox._wrapper_output import MarkedStream, ReportKey, WrapperReport
 from nemo_evaluator.sandbox.base import Exit
 from nemo_evaluator.sandbox.workspace import script
 
-_PRIME: Final = 2**31 - 1
-# Each count in a report is below this number.
-_ROOM: Final = 1024
-# The longest report, in bytes, and how many numbers it has: exit code, OOM kills, processes left, tag.
-_LONGEST: Final = 64
-_REPORT_NUMBERS: Final = 4
-# The fate of processes that a command leaves: killed, left alone, or kept alive by a wrapper that does not end.
-Rest: TypeAlias = Literal["kill", "leave", "hold"]
+#: What happens to the processes that a command leaves: they are killed, left alone, or kept alive by a wrapper that
+#: does not end.
+Leftovers: TypeAlias = Literal["kill", "leave", "hold"]
+#: The exit code of a killed command.
+SIGKILL: Final = 137
 _WRAP: Final = script("wrap")
 _KILL: Final = f'token=$1 keep=" $2 "\n{script("reap")}exit 0'
 _UNPACK: Final = script("unpack_env")
-
-SIGKILL: Final = 137
+#: The token of the container's own processes.
+MAIN: Final = "main"
 # Seconds after its deadline that a command may take to return its output; the kill continues in the background.
 _GRACE: Final = 0.2
+_STDIN_CHUNK: Final = 2**18
 
 
 def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -47,11 +47,11 @@ def carried(argv: list[str], env: Mapping[str, str]) -> tuple[list[str], dict[st
     Raises:
         SandboxError: A name cannot be a variable of a shell.
     """
-    bad = [name for name in env if not (name.isidentifier() and name.isascii())]
-    if bad:
-        raise SandboxError(
-            f"{bad[0]!r} cannot be a variable in a shell", hint="use letters, digits and _"
-        )
+    for name in env:
+        if not (name.isidentifier() and name.isascii()):
+            raise SandboxError(
+                f"{name!r} cannot be a variable in a shell", hint="use letters, digits and _"
+            )
     variables = {f"NEL_ENV_{name}": value for name, value in env.items()}
     return ["/bin/sh", "-c", _UNPACK, "sh", *env, "--", *argv], variables
 
@@ -67,82 +67,71 @@ def killer(token: str, keep: str) -> list[str]:
     return ["/bin/sh", "-c", _KILL, "sh", token, keep]
 
 
-@dataclass(frozen=True, slots=True)
-class WrapperReport:
-    """What the wrapper reports at the end of a command."""
-
-    code: int
-    #: Processes that the kernel killed because memory ran out.
-    oom_kills: int
-    #: Processes besides the container's own and the wrapper.
-    left_behind: int
-
-
 class Command:
-    """A job under our wrapper: the argument list to launch, and a filter for its output.
+    """A job under our wrapper: the argument list to launch, its stdin, and a filter for its output.
 
-    The filter removes the wrapper's begin and end markers. Output before the begin marker is the client's own (a
-    runtime that greets or warns). The end marker comes at the end of both streams, because an engine delivers them at
-    different speeds: the command has ended when both have it.
-
-    The command's token is in its environment, so anything inside can print an end marker. It counts only with the tag
-    ``factor * report + offset`` (modulo a prime) of two secret numbers, which the wrapper reads before the command's
-    own stdin; a tag that was read from the output fits no other report.
+    The filter removes the wrapper's begin and end markers, and the client's own output before them. The end marker
+    comes at the end of both streams, because an engine delivers them at different speeds: the command has ended when
+    both have it.
 
     Args:
         job: The command.
         emit: Receives the command's output.
-        rest: What happens to the processes that the command leaves.
-        own: How many processes exist where a command left none: the container's (a shell and its sleep) and the
-            wrapper. With more than those, the wrapper looks for left processes.
+        leftovers: What happens to the processes that the command leaves.
+        own_processes: How many processes exist where a command left none: the container's (a shell and its sleep) and
+            the wrapper. With more than those, the wrapper looks for left processes.
 
     Attributes:
         token: Marks the command's processes, in their environment.
-        until: The deadline, by the monotonic clock.
+        deadline: When the command must have ended, by the monotonic clock.
         argv: The command under the wrapper.
         secret: The line for the wrapper, at the beginning of its stdin.
-        report: What the wrapper reported; None until it has.
     """
 
-    def __init__(self, job: BackendCommand, emit: Emit, rest: Rest = "kill", own: int = 3) -> None:
+    def __init__(
+        self, job: BackendCommand, emit: Emit, leftovers: Leftovers = "kill", own_processes: int = 3
+    ) -> None:
         self.job = job
         self.token = secrets.token_hex(8)
-        self.until = time.monotonic() + job.timeout
+        self.deadline = time.monotonic() + job.timeout
         has_stdin = "no" if job.stdin is None else "yes"
-        options = [self.token, rest, str(own), job.cwd, has_stdin]
+        options = [self.token, leftovers, str(own_processes), job.cwd, has_stdin]
         # The wrapper's own exit code is always 0: a client that sees another adds remarks to the output.
         self.argv = ["/bin/sh", "-c", _WRAP, "sh", *options, *job.argv]
-        self._factor = 1 + secrets.randbelow(_PRIME - 1)
-        self._offset = secrets.randbelow(_PRIME)
-        self.secret = f"{self._factor} {self._offset}\n".encode()
-        self._begin_marker = b"\0NEL-BEGIN " + self.token.encode() + b"\0\n"
-        self._end_marker = b"\0NEL-END " + self.token.encode() + b" "
-        self._emit = emit
-        # By stream: output before the begin marker, and output that may be the beginning of an end marker.
-        self._before = {"stdout": b"", "stderr": b""}
-        self._held = {"stdout": b"", "stderr": b""}
-        self._ended: set[str] = set()
-        self.report: WrapperReport | None = None
+        key = ReportKey.random()
+        self.secret = key.line
+        self._streams: dict[str, MarkedStream] = {}
+        for name in ("stdout", "stderr"):
+            self._streams[name] = MarkedStream(self.token, key, partial(emit, name))
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the deadline."""
-        return max(0.0, self.until - time.monotonic())
+        return _seconds_until(self.deadline)
 
     @property
     def begun(self) -> bool:
-        """Return whether the command was started."""
-        return len(self._before) < len(self._held)
+        """Whether the command was started."""
+        return any(stream.begun for stream in self._streams.values())
 
     @property
     def greeting(self) -> str:
-        """Return the output of the client before the command, or instead of it."""
-        return b"".join(self._before.values()).decode("utf-8", "replace").strip()
+        """The output of the client before the command, or instead of it."""
+        output = b"".join(stream.greeting for stream in self._streams.values())
+        return output.decode("utf-8", "replace").strip()
 
     @property
     def complete(self) -> bool:
         """Whether both streams have ended."""
-        return len(self._ended) == len(self._held)
+        return all(stream.report is not None for stream in self._streams.values())
+
+    @property
+    def report(self) -> WrapperReport | None:
+        """What the wrapper reported at the end; None until it has, on either stream."""
+        for stream in self._streams.values():
+            if stream.report is not None:
+                return stream.report
+        return None
 
     async def feed(self, writer: asyncio.StreamWriter) -> None:
         """Write the secret and the command's stdin, and close. A command may end without reading its input."""
@@ -152,83 +141,25 @@ class Command:
             if isinstance(stdin, bytes):
                 writer.write(stdin)
             elif stdin is not None:
-                while data := stdin.read(1 << 18):
+                while data := stdin.read(_STDIN_CHUNK):
                     writer.write(data)
                     await writer.drain()
             await writer.drain()
             writer.write_eof()
 
     def take(self, stream: str, data: bytes) -> None:
-        """Filter more output: what the client prints before the command, and the end marker, are not passed on.
+        """Filter more output, and pass on what is the command's own.
 
         Args:
             stream: The stream, stdout or stderr.
             data: The next bytes.
         """
-        if stream in self._ended:
-            # A process that was left running still writes; it is not the command's output.
-            return
-        if stream in self._before:
-            before = self._before[stream] + data
-            _, marker, after_marker = before.partition(self._begin_marker)
-            if not marker:
-                self._before[stream] = before
-                return
-            del self._before[stream]
-            data = after_marker
-        unsent = self._held[stream] + data
-        marker_at = unsent.find(self._end_marker)
-        while marker_at >= 0:
-            report_at = marker_at + len(self._end_marker)
-            report_end = unsent.find(b"\0", report_at, report_at + _LONGEST)
-            if report_end < 0 and len(unsent) < report_at + _LONGEST:
-                # The rest of the marker may still come.
-                break
-            if report_end > 0:
-                report = self._verified(unsent[report_at:report_end])
-                if report is not None:
-                    self.report = report
-                    self._ended.add(stream)
-                    self._pass(stream, unsent[:marker_at])
-                    self._held[stream] = b""
-                    return
-            # A marker with a wrong tag is output like any other.
-            marker_at = unsent.find(self._end_marker, report_at)
-        size = marker_at if marker_at >= 0 else self._safe_size(unsent)
-        self._pass(stream, unsent[:size])
-        self._held[stream] = unsent[size:]
+        self._streams[stream].take(data)
 
     def flush(self) -> None:
         """Pass on the output that might have been part of a marker, when no more output comes."""
-        for stream, before in self._before.items():
-            self._pass(stream, before)
-        for stream, unsent in self._held.items():
-            self._pass(stream, unsent)
-            self._held[stream] = b""
-
-    def _verified(self, text: bytes) -> WrapperReport | None:
-        """The report in an end marker; None when the wrapper did not write it."""
-        numbers = text.split()
-        if len(numbers) != _REPORT_NUMBERS or not all(number.isdigit() for number in numbers):
-            return None
-        exit_code, oom_kills, left_behind, tag = map(int, numbers)
-        value = (exit_code * _ROOM + oom_kills) * _ROOM + left_behind
-        if (self._factor * value + self._offset) % _PRIME != tag:
-            return None
-        return WrapperReport(exit_code, oom_kills, left_behind)
-
-    def _safe_size(self, held: bytes) -> int:
-        """How many bytes cannot be part of an end marker that comes in two pieces."""
-        marker_start = held.rfind(b"\0")
-        if marker_start >= 0 and self._end_marker.startswith(
-            held[marker_start : marker_start + len(self._end_marker)]
-        ):
-            return marker_start
-        return len(held)
-
-    def _pass(self, stream: str, data: bytes) -> None:
-        if data:
-            self._emit(stream, data)
+        for stream in self._streams.values():
+            stream.flush()
 
 
 @dataclass(eq=False)
@@ -236,8 +167,9 @@ class WrappedSandbox(Backend):
     """Runs commands under the wrapper; a backend defines how to launch one, and how to kill what it left."""
 
     # Processes of a container in which one command runs.
-    _own: ClassVar[int] = 3
-    _kept: set[str] = field(default_factory=lambda: {"main"}, init=False)
+    _own_processes: ClassVar[int] = 3
+    # Tokens of the processes that no kill may hit: the container's own, and those of running commands.
+    _protected_tokens: set[str] = field(default_factory=lambda: {MAIN}, init=False)
     _killing: asyncio.Task[None] | None = field(default=None, init=False)
 
     @abstractmethod
@@ -253,13 +185,21 @@ class WrappedSandbox(Backend):
 
     @abstractmethod
     async def _lost(self, launched: Any, token: str) -> Exit:
-        """Find out how a command without a report ended. Raises SandboxError when the sandbox itself ended."""
+        """Find out how a command without a report ended.
+
+        Args:
+            launched: The result of ``_launch``.
+            token: The token of the command.
+
+        Raises:
+            SandboxError: The sandbox itself has ended.
+        """
 
     @abstractmethod
     async def _kill(self, token: str, keep: str) -> None:
         """Kill the processes of a command, but not those of the commands whose tokens are in ``keep``."""
 
-    def _rest(self, job: BackendCommand) -> Rest:
+    def _leftovers(self, job: BackendCommand) -> Leftovers:
         """Decide what happens to processes that the command leaves."""
         return "leave" if job.background else "kill"
 
@@ -272,13 +212,17 @@ class WrappedSandbox(Backend):
     def _finished(self, report: WrapperReport, command: Command) -> None:
         """Called when a command has ended with a report."""
 
+    def _only_main_runs(self) -> bool:
+        """Return whether no command runs, not even in the background."""
+        return self._protected_tokens == {MAIN}
+
     async def _run(self, job: BackendCommand, emit: Emit) -> Exit:
         """Run a command under the wrapper, and kill its processes when it exceeds its deadline."""
         if self._killing is not None:
             await asyncio.wait({self._killing})
         self._check_usable()
-        command = Command(job, emit, self._rest(job), own=self._own)
-        self._kept.add(command.token)
+        command = Command(job, emit, self._leftovers(job), own_processes=self._own_processes)
+        self._protected_tokens.add(command.token)
         launched = None
         timed_out = False
         try:
@@ -289,11 +233,12 @@ class WrappedSandbox(Backend):
             self._kill_later(command.token)
             raise
         finally:
-            if not (job.background and command.complete):
-                self._kept.discard(command.token)
+            keeps_running = job.background and command.complete
+            if not keeps_running:
+                self._protected_tokens.discard(command.token)
         if timed_out:
-            grace = max(0.0, command.until + _GRACE - time.monotonic())
-            await asyncio.wait({self._kill_later(command.token)}, timeout=grace)
+            killing = self._kill_later(command.token)
+            await asyncio.wait({killing}, timeout=_seconds_until(command.deadline + _GRACE))
         self._check_begun(command, launched)
         command.flush()
         if timed_out:
@@ -302,17 +247,24 @@ class WrappedSandbox(Backend):
         if report is None:
             return await self._lost(launched, command.token)
         self._finished(report, command)
-        return Exit(report.code, out_of_memory=report.code != 0 and report.oom_kills > 0)
+        # A command may survive the kill of one of its processes.
+        out_of_memory = report.code != 0 and report.oom_kills > 0
+        return Exit(report.code, out_of_memory=out_of_memory)
 
     def _kill_later(self, token: str) -> asyncio.Task[None]:
         """Kill the processes of a command in the background; the next command waits for it."""
-        before = self._killing
-        keep = " ".join(sorted(self._kept - {token}))
+        previous_kill = self._killing
+        keep = " ".join(sorted(self._protected_tokens - {token}))
 
         async def kill() -> None:
-            if before is not None:
-                await asyncio.wait({before})
+            if previous_kill is not None:
+                await asyncio.wait({previous_kill})
             await self._kill(token, keep)
 
         self._killing = asyncio.ensure_future(kill())
         return self._killing
+
+
+def _seconds_until(moment: float) -> float:
+    """Return the seconds until a time of the monotonic clock; 0 if it has passed."""
+    return max(0.0, moment - time.monotonic())

@@ -63,7 +63,7 @@ class ApptainerSandbox(ContainerSandbox):
 
     kind: ClassVar[str] = "apptainer"
     # Its init and the wrapper.
-    _own: ClassVar[int] = 2
+    _own_processes: ClassVar[int] = 2
     image_file: Path = field(default_factory=Path)
     _groups: list[str] = field(default_factory=list, init=False)
 

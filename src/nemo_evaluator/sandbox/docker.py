@@ -20,7 +20,8 @@ from nemo_evaluator.sandbox._backend import BackendCommand, Emit, Limits, keepal
 from nemo_evaluator.sandbox._docker_api import DockerApi, frames
 from nemo_evaluator.sandbox._docker_network import can_guard, create_network, guard, remove_network
 from nemo_evaluator.sandbox._forward import Forwards, listen_in
-from nemo_evaluator.sandbox._wrapper import SIGKILL, Command, WrappedSandbox, WrapperReport, killer
+from nemo_evaluator.sandbox._wrapper import MAIN, SIGKILL, Command, WrappedSandbox, killer
+from nemo_evaluator.sandbox._wrapper_output import WrapperReport
 from nemo_evaluator.sandbox.base import Exit, OutsideEndpoint, volumes_of
 
 _SIGNALLED: Final = 128
@@ -301,7 +302,7 @@ class DockerSandbox(WrappedSandbox):
             request["User"] = job.user
         exec_id = await self._create_exec(request)
         async with (
-            asyncio.timeout(max(0.01, command.left)),
+            asyncio.timeout(max(0.01, command.seconds_left)),
             self.api.attach(exec_id) as (reader, writer),
         ):
             feeding = asyncio.ensure_future(command.feed(writer))
@@ -330,7 +331,7 @@ class DockerSandbox(WrappedSandbox):
             return
         if command.job.private:
             self.is_clean = False
-        if self._kept == {"main"}:
+        if self._only_main_runs():
             # A process changed its mark to outlive its command; no other command runs that the kill could hit.
             self._kill_later(command.token)
 
@@ -359,7 +360,7 @@ class DockerSandbox(WrappedSandbox):
             if not self._busy or self._broken:
                 continue
             # The next check is due when a command has run, or while background commands do.
-            self._busy = self._kept != {"main"}
+            self._busy = not self._only_main_runs()
             with contextlib.suppress(SandboxError):
                 container = await self._inspect(size=True)
                 written = container.get("SizeRw") or 0
@@ -383,7 +384,7 @@ class DockerSandbox(WrappedSandbox):
                 await self.api.call("POST", f"/containers/{self._id}/restart", t=0)
                 if self._has_network:
                     await self._guard()
-                self._kept.intersection_update({"main"})
+                self._protected_tokens.intersection_update({MAIN})
                 return
         await self._end(
             "the container was ended, because a command in it could not be stopped otherwise"

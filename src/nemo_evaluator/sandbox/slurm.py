@@ -18,7 +18,7 @@ from nemo_evaluator.core.types import SandboxSpec
 from nemo_evaluator.sandbox._backend import BackendCommand, Limits, keepalive
 from nemo_evaluator.sandbox._clients import EntryCommand, NodeSlots, call
 from nemo_evaluator.sandbox._container import ContainerSandbox
-from nemo_evaluator.sandbox._wrapper import Rest, carried
+from nemo_evaluator.sandbox._wrapper import Leftovers, carried
 from nemo_evaluator.sandbox.base import OutsideEndpoint, Provider, Sandbox, volumes_of
 
 _NO_NODES: Final = "set node_pool, so that NEL_SANDBOX_NODES is set in the job"
@@ -105,7 +105,7 @@ class SlurmSandbox(ContainerSandbox):
         command += [f"--container-name={self.name}", *flags, *argv]
         return EntryCommand(command, {**os.environ, **variables})
 
-    def _rest(self, job: BackendCommand) -> Rest:
+    def _leftovers(self, job: BackendCommand) -> Leftovers:
         return "hold" if job.background else "leave"
 
     async def _kill(self, token: str, keep: str) -> None:

@@ -70,7 +70,8 @@ class Checkpoint:
             cause: The boundary that broke, if it is known.
         """
         self._state["completed_benchmarks"].pop(key, None)
-        self._state["failed_benchmarks"][key] = {"error": error} | (
-            {"cause": cause} if cause else {}
-        )
+        failure = {"error": error}
+        if cause:
+            failure["cause"] = cause
+        self._state["failed_benchmarks"][key] = failure
         write_json(self._path, self._state)

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.launch.status import BenchmarkStatus, benchmark_status
@@ -13,14 +13,14 @@ from nemo_evaluator.runs.unfinished import read_checkpoint
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.lock import FILE as LOCK
 from nemo_evaluator.view.library import Library
-from nemo_evaluator.view.listed_run import ListedRun
+from nemo_evaluator.view.listed_run import ListedRun, extended
 
-_EVERY: Final = 1.0
-# Send an empty message after this many rounds without a change, to notice that a page was closed.
-_QUIET_ROUNDS: Final = 15
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
+# A list is sent after this many looks without a change, although it is empty: sending fails when the page was closed.
+_QUIET_LOOKS: Final = 15
 
-# Sizes of files and numbers of bundles, which differ whenever a run has changed.
-Marks = Mapping[str, int]
+#: Facts that differ whenever a run has changed: sizes of files, numbers of bundles, whether the run is locked.
+Marks: TypeAlias = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,21 @@ async def changes(library: Library, keys: Sequence[str]) -> AsyncIterator[list[W
     Raises:
         UsageError: No run has one of the keys.
     """
-    previous = await asyncio.to_thread(_marks_by_key, library, keys)
+    previous_marks = await asyncio.to_thread(_marks_by_key, library, keys)
     yield await asyncio.to_thread(_watched_runs, library, keys)
-    quiet_rounds = 0
+    quiet_looks = 0
     while True:
-        await asyncio.sleep(_EVERY)
-        latest = await asyncio.to_thread(_marks_by_key, library, keys)
-        changed = [key for key, marks in latest.items() if previous.get(key) != marks]
-        previous = latest
-        quiet_rounds += 1
-        if changed or quiet_rounds == _QUIET_ROUNDS:
-            quiet_rounds = 0
-            yield await asyncio.to_thread(_watched_runs, library, changed)
+        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        latest_marks = await asyncio.to_thread(_marks_by_key, library, keys)
+        changed_keys: list[str] = []
+        for key, marks in latest_marks.items():
+            if marks != previous_marks.get(key):
+                changed_keys.append(key)
+        previous_marks = latest_marks
+        quiet_looks += 1
+        if changed_keys or quiet_looks == _QUIET_LOOKS:
+            quiet_looks = 0
+            yield await asyncio.to_thread(_watched_runs, library, changed_keys)
 
 
 def _marks_by_key(library: Library, keys: Sequence[str]) -> dict[str, Marks]:
@@ -66,20 +69,24 @@ def _marks_by_key(library: Library, keys: Sequence[str]) -> dict[str, Marks]:
 
 
 def _marks(run: Path) -> Marks:
-    """Return the marks of one run."""
+    """Return the marks of the run in a folder."""
     marks = {LOCK: int((run / LOCK).exists())}
-    _, folder_names, _ = next(os.walk(run), ("", [], []))
-    folders = [run]
-    folders += [run / name for name in folder_names]
-    for folder in folders:
+    for folder in (run, *_subfolders(run)):
         task = TaskPaths(folder)
-        for path in (task.journal, task.results, task.labels):
-            try:
-                marks[str(path)] = path.stat().st_size
-            except OSError:
-                continue
         marks[str(folder)] = len(task.bundles())
+        for file in (task.journal, task.results, task.labels):
+            try:
+                marks[str(file)] = file.stat().st_size
+            except OSError:
+                # The file does not exist yet.
+                continue
     return marks
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    """Return the folders inside a folder; none if it was removed meanwhile."""
+    _, names, _ = next(os.walk(folder), ("", [], []))
+    return [folder / name for name in names]
 
 
 def _watched_runs(library: Library, keys: Sequence[str]) -> list[WatchedRun]:
@@ -91,21 +98,10 @@ def _watched_run(library: Library, key: str) -> WatchedRun:
     """Return one run with the progress of its benchmarks."""
     listed = library.listed_run(key)
     run = library.run(key)
-    sessions = as_dict(read_checkpoint(run.path).get("sessions"))
     running = listed.state == "running"
+    sessions = as_dict(read_checkpoint(run.path).get("sessions"))
     statuses: list[BenchmarkStatus] = []
     for name, folder in run.benchmarks.items():
         session = as_dict(sessions.get(name))
         statuses.append(benchmark_status(folder.path, session, running=running))
-    return WatchedRun(
-        key=listed.key,
-        path=listed.path,
-        run_id=listed.run_id,
-        model=listed.model,
-        state=listed.state,
-        started=listed.started,
-        age_seconds=listed.age_seconds,
-        benchmarks=listed.benchmarks,
-        cost_usd=listed.cost_usd,
-        status=statuses,
-    )
+    return extended(WatchedRun, listed, status=statuses)

@@ -1,8 +1,10 @@
 """The lines of the list of runs: a run and its benchmarks, as far as their files show them."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from nemo_evaluator.core.json_coerce import as_count
 from nemo_evaluator.core.types import JsonDict
@@ -57,6 +59,21 @@ class ListedRun:
     age_seconds: float | None
     benchmarks: list[ListedBenchmark]
     cost_usd: float | None
+
+
+Extended = TypeVar("Extended", bound=ListedRun)
+
+
+def extended(kind: Callable[..., Extended], run: ListedRun, **more: Any) -> Extended:
+    """Return a run from the list with more fields: ``extended(RunPage, run, parts=parts)``.
+
+    Args:
+        kind: The subclass of ``ListedRun`` to create.
+        run: The run, whose fields are copied.
+        **more: The fields that the subclass adds.
+    """
+    listed_fields = {field.name: getattr(run, field.name) for field in fields(ListedRun)}
+    return kind(**listed_fields, **more)
 
 
 @lru_cache(maxsize=10_000)

@@ -1,9 +1,9 @@
 """The page of a run: a summary of each benchmark, and plots made by the code of the reports."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
@@ -13,12 +13,12 @@ from nemo_evaluator.reports.model import BenchmarkReport
 from nemo_evaluator.reports.row_details import RowDetails, histogram
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.folder import BenchmarkFolder
-from nemo_evaluator.runs.query import outcomes, tally
+from nemo_evaluator.runs.query import IndexColumns, outcomes, tally
 from nemo_evaluator.runs.scores import FailureLine, Runtime, Score
 from nemo_evaluator.runs.unfinished import find_unfinished
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.view.library import Library
-from nemo_evaluator.view.listed_run import ListedRun
+from nemo_evaluator.view.listed_run import ListedRun, extended
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,7 @@ def run_page(library: Library, key: str) -> RunPage:
     parts: list[BenchmarkSummary] = []
     for name in library.run(key).benchmarks:
         parts.append(summary(library.benchmark(key, name), running=running))
-    return RunPage(
-        key=listed.key,
-        path=listed.path,
-        run_id=listed.run_id,
-        model=listed.model,
-        state=listed.state,
-        started=listed.started,
-        age_seconds=listed.age_seconds,
-        benchmarks=listed.benchmarks,
-        cost_usd=listed.cost_usd,
-        parts=parts,
-    )
+    return extended(RunPage, listed, parts=parts)
 
 
 def summary(folder: BenchmarkFolder, *, running: bool) -> BenchmarkSummary:
@@ -138,7 +127,13 @@ def _notes(bundle: Bundle) -> list[str]:
 
 
 def _warnings(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) -> Iterator[str]:
-    """Yield warnings about missing data for the reader of the page."""
+    """Yield warnings about missing data for the reader of the page.
+
+    Args:
+        folder: The benchmark.
+        bundle: Its bundle; None if there is none that can be read.
+        running: Whether the run is alive: what is missing may then still come.
+    """
     task = TaskPaths(folder.path)
     if bundle is None and not running:
         for unfinished in find_unfinished(folder.path):
@@ -148,8 +143,12 @@ def _warnings(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) 
         yield f"The last line of {rows.name} was cut off; run `nel eval resume` to recover the missing rows."
     if not task.journal.is_file():
         yield "There is no journal: requests as they were sent, reasoning and timings are not known."
-    if bundle is None:
-        return
+    if bundle is not None:
+        yield from _bundle_warnings(folder, bundle)
+
+
+def _bundle_warnings(folder: BenchmarkFolder, bundle: Bundle) -> Iterator[str]:
+    """Yield warnings about what a bundle does not record, or records differently from the rows."""
     progress = folder.progress()
     row_count = progress.scored + progress.failed
     if row_count < bundle.n_results:
@@ -159,11 +158,11 @@ def _warnings(folder: BenchmarkFolder, bundle: Bundle | None, *, running: bool) 
 
 
 def _ends_within_a_line(path: Path) -> bool:
-    """Return whether the last line of a file is incomplete."""
-    if not path.is_file() or not path.stat().st_size:
+    """Return whether the last line of a file is incomplete; a missing or empty file has no lines."""
+    if not path.is_file() or path.stat().st_size == 0:
         return False
     with path.open("rb") as file:
-        file.seek(-1, 2)
+        file.seek(-1, os.SEEK_END)
         return file.read(1) != b"\n"
 
 
@@ -177,31 +176,35 @@ def benchmark_figures(folder: BenchmarkFolder) -> str:
     except UsageError:
         # The summary of the page shows the reason.
         bundle = None
-    details, categories = _indexed_details(folder)
-    if bundle is not None:
-        report = BenchmarkReport(bundle.path, bundle.document, details)
-    else:
-        document = {"benchmark": {"categories": categories}}
-        report = BenchmarkReport(folder.path / "unfinished", document, details)
+    with folder.reading() as (columns, _):
+        details = _row_details(columns)
+        if bundle is not None:
+            report = BenchmarkReport(bundle.path, bundle.document, details)
+        else:
+            document = {"benchmark": {"categories": _categories(columns)}}
+            report = BenchmarkReport(folder.path / "unfinished", document, details)
     return figures_html(figures_of(report))
 
 
-def _indexed_details(folder: BenchmarkFolder) -> tuple[RowDetails, dict[str, Any]]:
-    """Return what plots show of the rows, and the mean reward of each category as in a bundle."""
-    with folder.reading() as (columns, _):
-        outcome_counts, binary = outcomes(columns)
-        causes: dict[str, int] = {}
-        for cause, row_count, _mean in tally(columns, "cause"):
-            causes[cause] = row_count
-        categories: dict[str, Any] = {}
-        for category, row_count, mean_reward in tally(columns, "category"):
-            categories[category] = {"n": row_count, "mean_reward": mean_reward}
-        details = RowDetails(
-            rows=sum(outcome_counts.values()),
-            latency_ms=histogram(columns["latency_ms"]),
-            completion_tokens=histogram(columns["tokens"]),
-            outcomes=outcome_counts,
-            causes=causes,
-            binary=binary,
-        )
-    return details, categories
+def _row_details(columns: IndexColumns) -> RowDetails:
+    """Return what plots show of the rows."""
+    outcome_counts, binary = outcomes(columns)
+    causes: dict[str, int] = {}
+    for cause, row_count, _mean in tally(columns, "cause"):
+        causes[cause] = row_count
+    return RowDetails(
+        rows=sum(outcome_counts.values()),
+        latency_ms=histogram(columns["latency_ms"]),
+        completion_tokens=histogram(columns["tokens"]),
+        outcomes=outcome_counts,
+        causes=causes,
+        binary=binary,
+    )
+
+
+def _categories(columns: IndexColumns) -> JsonDict:
+    """Return the number of rows and the mean reward of each category, as a bundle has them."""
+    categories: JsonDict = {}
+    for category, row_count, mean_reward in tally(columns, "category"):
+        categories[category] = {"n": row_count, "mean_reward": mean_reward}
+    return categories

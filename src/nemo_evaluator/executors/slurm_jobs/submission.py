@@ -25,7 +25,7 @@ from nemo_evaluator.store.run_registry import RunMeta
 # A line of the snapshot's header.
 _HOLDS_SECRETS: Final = re.compile(r"^# masked: ", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"\$\{(\w+)")
-# State files of an earlier attempt, removed because a new chain of jobs begins.
+# State files of an earlier attempt, in each folder of results; removed because a new chain of jobs begins.
 _MARKS: Final = (
     ".nel_exit",
     ".nel_stop",
@@ -84,18 +84,19 @@ def submit(
     Raises:
         TransportError: If ``sbatch`` fails.
     """
-    chosen = list(range(plan.shards)) if shards is None else list(shards)
-    array = ""
-    if plan.shards:
-        array = ",".join(map(str, chosen))
-    old_files = _old_files(plan, chosen)
+    if shards is None:
+        shards = range(plan.shards)
+    # A plan without shards is one job, not an array of jobs.
+    array = ",".join(map(str, shards)) if plan.shards else ""
+    old_files = _old_files(plan, shards)
     secrets = ""
-    if not handle.job_ids:
-        # No other shard is running.
+    other_shards_may_run = bool(handle.job_ids)
+    if not other_shards_may_run:
         old_files.append(_SUBMITTED)
         secrets = SECRETS
     commands = script("submit.sh", SCRIPT, array, secrets, *old_files)
     if plan.shards and not request.resume:
+        # Results of earlier runs are moved aside first.
         fresh = "fresh" if request.fresh else ""
         commands = script("aside.sh", str(plan.shards), fresh, OWN.pattern) + commands
     output = handle.host.put_and_run(str(plan.root), uploads, commands).strip()
@@ -118,7 +119,11 @@ def _old_files(plan: JobPlan, shards: Sequence[int]) -> list[str]:
 
 
 def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
-    """Return the files that the jobs need in the run folder.
+    """Return the files that the jobs need in the run folder, by name.
+
+    Args:
+        job: The run, its config and the request that started it.
+        plan: The job that will execute it.
 
     Raises:
         UsageError: If the config itself contains a secret.
@@ -157,11 +162,16 @@ def files_of(job: Job, plan: JobPlan) -> dict[str, Upload]:
 
 
 def _as_json(value: RunMeta | RunRequest) -> bytes:
+    """Serialize a record as a JSON file."""
     return dumps(asdict(value), indent=True) + b"\n"
 
 
 def _variables(cluster: SlurmCluster, snapshot: str) -> dict[str, str]:
-    """Return the variables that the config refers to, those that libraries read, and ``container_env``."""
+    """Return the environment variables that the jobs need, with their values.
+
+    They are the variables that the config refers to, those of this environment that look secret (libraries read them;
+    only for a cluster that shares this environment), and the cluster's ``container_env``, which takes precedence.
+    """
     names = set(_VARIABLE.findall(snapshot))
     if not cluster.hostname:
         for name in os.environ:

@@ -4,7 +4,7 @@
 # Until the command has run, only names that nobody else uses: assigning to an exported one would change it for the
 # command. The secret comes as the first line of stdin and is only in this shell's memory: not in its arguments, not in
 # an environment, not in a file or pipe that the command could open. 1024 and 2147483647 are _ROOM and _PRIME of
-# _wrapper.py.
+# _wrapper_output.py.
 nel_token=$1 nel_rest=$2 nel_own=$3 nel_cwd=$4 nel_stdin=$5 nel_kills=0
 shift 5
 read -r nel_factor nel_offset
