@@ -37,7 +37,10 @@ class Shard:
         """Return the slice of ``size`` items in this shard; the first ``size % total`` shards get one more."""
         base, extra = divmod(size, self.total)
         start = self.index * base + min(self.index, extra)
-        return start, start + base + (1 if self.index < extra else 0)
+        shard_size = base
+        if self.index < extra:
+            shard_size += 1
+        return start, start + shard_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +75,23 @@ class Plan:
 
     def steps(self, start: int = 0) -> Iterator[Step]:
         """Yield the steps from a position in the plan on, all repeats of a problem one after another."""
-        for problem in self.problems[start:] if start else self.problems:
+        # A slice would copy the problems.
+        problems = self.problems[start:] if start else self.problems
+        for problem in problems:
             for repeat in range(self.repeats):
                 yield Step(problem, repeat)
 
     def describe(self) -> JsonDict:
         """Return the facts that the bundle's config records."""
-        facts: JsonDict = {
-            "shuffle_seed": self.shuffle_seed,
-            "shuffle": {
-                "seed": self.shuffle_seed,
-                "applied": self.shuffled,
-                "ds_full_size": self.dataset_size,
-                "ds_effective_size": self.selected,
-                **({"selection": self.selection} if self.selection else {}),
-            },
+        shuffle: JsonDict = {
+            "seed": self.shuffle_seed,
+            "applied": self.shuffled,
+            "ds_full_size": self.dataset_size,
+            "ds_effective_size": self.selected,
         }
+        if self.selection:
+            shuffle["selection"] = self.selection
+        facts: JsonDict = {"shuffle_seed": self.shuffle_seed, "shuffle": shuffle}
         if self.only is not None:
             facts["only"] = list(self.only)
         if self.shard is not None:
