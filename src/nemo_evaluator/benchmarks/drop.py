@@ -17,12 +17,17 @@ def prepare(row: JsonDict) -> JsonDict:
         answers = structured(row)
     else:
         answers = grouped(**row["answers_spans"])
+    joined_answers = [" and ".join(spans) for spans in answers]
+    category = ""
+    if "answers_spans" in row:
+        category = row["answers_spans"]["types"][0]
     return {
         **kept(row, "passage", "question", "query_id"),
         "answers": answers,
-        "correct_answers": list(dict.fromkeys(" and ".join(spans) for spans in answers)),
-        "target": " and ".join(answers[0]),
-        "category": row["answers_spans"]["types"][0] if "answers_spans" in row else "",
+        # Each once, in their order.
+        "correct_answers": list(dict.fromkeys(joined_answers)),
+        "target": joined_answers[0],
+        "category": category,
     }
 
 

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -292,11 +292,10 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
     """
     reply = judge_reply(answer)
     scores = {str(name): as_number(value) for name, value in as_dict(reply.get("scores")).items()}
-    total = as_number(reply.get("total"))
-    valid_scores = [value for value in scores.values() if value is not None and 0 <= value <= 1]
-    if (total is None or not 0 <= total <= 1) and valid_scores and len(valid_scores) == len(scores):
-        total = sum(valid_scores) / len(valid_scores)
-    if total is None or not 0 <= total <= 1:
+    total = _share(reply.get("total"))
+    if total is None:
+        total = _mean_of_valid(scores)
+    if total is None:
         raise JudgeError(f"the judge gave no total between 0 and 1: {answer[:120]!r}")
     details: JsonDict = {
         "reward": float(total),
@@ -309,6 +308,27 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
         weighted_sum = weights["automated"] * automated + weights["llm_judge"] * total
         details["reward"] = weighted_sum / (weights["automated"] + weights["llm_judge"])
     return details
+
+
+def _share(value: Any) -> float | None:
+    """Return a value as a number between 0 and 1; None if it is not one."""
+    number = as_number(value)
+    if number is None or not 0 <= number <= 1:
+        return None
+    return number
+
+
+def _mean_of_valid(scores: Mapping[str, float | None]) -> float | None:
+    """Return the mean of the scores; None if there are none, or one of them is not between 0 and 1."""
+    valid_scores: list[float] = []
+    for score in scores.values():
+        share = _share(score)
+        if share is None:
+            return None
+        valid_scores.append(share)
+    if not valid_scores:
+        return None
+    return sum(valid_scores) / len(valid_scores)
 
 
 def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
@@ -392,12 +412,14 @@ async def pinchbench(sample: ScorerInput) -> Score:
     }
     if metadata["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
-    scores, raised = await grade(
-        metadata["grading_code"], transcript(sample.trajectory, sample.response), sandbox
-    )
+    agent_transcript = transcript(sample.trajectory, sample.response)
+    scores, raised = await grade(metadata["grading_code"], agent_transcript, sandbox)
     mean = sum(scores.values()) / max(1, len(scores))
-    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in scores.items()}}
-    score |= {"grading_raised": raised} if raised else {}
+    score["correct"] = mean
+    for name, value in scores.items():
+        score[f"criterion_{name}"] = value
+    if raised:
+        score["grading_raised"] = raised
     if metadata["grading_type"] == "hybrid":
         return {**score, "automated": mean, "needs_judge": True}
     return score
