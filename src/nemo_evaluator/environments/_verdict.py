@@ -211,14 +211,19 @@ def _gather(
     code = getattr(inspect.unwrap(function), "__code__", None)
     if file is None and code is None:
         file = class_file(type(function))
-    if file is None:
-        loose.append(
-            repr((code.co_code, code.co_names)) if code is not None else repr(type(function))
-        )
-    elif file in files:
+    if file in files:
         return
+    if file is None:
+        # A function without a file is identified by its code, any other object by its type.
+        identity = repr(type(function))
+        if code is not None:
+            identity = repr((code.co_code, code.co_names))
+        loose.append(identity)
+    elif file.name == "__init__.py":
+        # A benchmark that is a package consists of all files of its folder.
+        files.update(file.parent.glob("*.py"))
     else:
-        files.update(file.parent.glob("*.py") if file.name == "__init__.py" else [file])
+        files.add(file)
     if code is None:
         return
     global_names = getattr(function, "__globals__", {})
@@ -242,10 +247,11 @@ def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
 
 def _names(code: CodeType) -> set[str]:
     """Return the names that a function's code mentions, including nested functions."""
-    nested_names = [
-        _names(constant) for constant in code.co_consts if isinstance(constant, CodeType)
-    ]
-    return set(code.co_names).union(*nested_names)
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
 
 
 def _plain(value: Any) -> Any:

@@ -42,6 +42,7 @@ _HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-fact
   { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
 _RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
 _TAIL: Final = 15
+_TAIL_WIDTH: Final = 500
 
 
 class ContainerEnvironment(EvalEnvironment):
@@ -198,7 +199,10 @@ class ContainerEnvironment(EvalEnvironment):
         if ended.ok:
             return
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
-        tail = "\n".join(f"  | {scrub(line)[-500:]}" for line in lines) or "  (it printed nothing)"
+        clean_lines = [scrub(line)[-_TAIL_WIDTH:] for line in lines]
+        tail = "\n".join(f"  | {line}" for line in clean_lines)
+        if not lines:
+            tail = "  (it printed nothing)"
         if ended.timed_out:
             hint = "raise the benchmark's timeout, or lower max_problems"
             raise SolverError(
