@@ -213,7 +213,7 @@ def title_case(text: str, args: JsonDict) -> bool:
 
 
 def _is_capitalised(word: str) -> bool:
-    """Whether a word begins with a capital letter, or with a sign that is no letter."""
+    """Whether a word begins with a capital letter, or with a sign that is not a letter."""
     return word[0].isupper() or not word[0].isalpha()
 
 
