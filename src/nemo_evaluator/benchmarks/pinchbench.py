@@ -132,28 +132,33 @@ def transcript(trajectory: list[JsonDict], response: str) -> list[JsonDict]:
 
 def _events(trajectory: list[JsonDict]) -> Iterator[JsonDict]:
     """Yield the messages, tool calls and tool results of a trajectory as transcript events."""
-    for step in (step for document in trajectory for step in document.get("steps") or ()):
-        if step.get("message"):
-            content_parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}]
-        else:
-            content_parts = []
-        for call in step.get("tool_calls") or ():
-            arguments = call.get("arguments")
-            content_parts.append(
-                {
-                    "type": "toolCall",
-                    "name": call.get("function_name"),
-                    "arguments": arguments,
-                    "params": arguments,
-                }
-            )
-        if content_parts:
-            yield _event(
-                "assistant" if step.get("source") == "agent" else str(step.get("source")),
-                content_parts,
-            )
-        for result in as_dict(step.get("observation")).get("results") or ():
-            yield _event("toolResult", [{"type": "text", "text": str(result.get("content") or "")}])
+    for document in trajectory:
+        for step in document.get("steps") or ():
+            yield from _events_of_step(step)
+
+
+def _events_of_step(step: JsonDict) -> Iterator[JsonDict]:
+    """Yield the message and tool calls of a step as one event, and each of its tool results as another."""
+    content_parts: list[JsonDict] = []
+    if step.get("message"):
+        content_parts.append({"type": "text", "text": str(step["message"])})
+    for call in step.get("tool_calls") or ():
+        arguments = call.get("arguments")
+        content_parts.append(
+            {
+                "type": "toolCall",
+                "name": call.get("function_name"),
+                "arguments": arguments,
+                "params": arguments,
+            }
+        )
+    if content_parts:
+        source = str(step.get("source"))
+        role = "assistant" if source == "agent" else source
+        yield _event(role, content_parts)
+    for result in as_dict(step.get("observation")).get("results") or ():
+        result_text = str(result.get("content") or "")
+        yield _event("toolResult", [{"type": "text", "text": result_text}])
 
 
 def _event(role: str, content: list[JsonDict]) -> JsonDict:

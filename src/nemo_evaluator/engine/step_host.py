@@ -28,8 +28,11 @@ class Outbox(Journal):
     """Replaces the journal: records are kept here for the process that writes them."""
 
     def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            # On another machine.
+            folder = Path(tempfile.gettempdir())
         # Tracebacks are written next to this path.
-        self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
+        self.path = TaskPaths(folder).journal
         self.checksum = ""
         self.records: list[JsonDict] = []
         self.news = asyncio.Event()

@@ -308,7 +308,9 @@ def lacks_judge(facts: EnvironmentFacts, *, allow_fallback: bool) -> bool:
 
 def judge_hint(facts: EnvironmentFacts) -> str:
     """Return a hint on how to configure a judge, and whether a fallback exists."""
-    return _ADD_JUDGE + (_FALL_BACK if facts.has_fallback else "")
+    if facts.has_fallback:
+        return f"{_ADD_JUDGE}{_FALL_BACK}"
+    return _ADD_JUDGE
 
 
 def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:

@@ -133,12 +133,12 @@ def verdict(scores: Any, response: str, method: str) -> VerifyResult:
         raise ScorerError(
             f"the scorer returned {reward} as its score", hint="a score is a finite number"
         )
+    extracted: Any = response[:_SHOWN]
     if "extracted" in scores:
-        extracted: Any = scores["extracted"]
-    else:
-        extracted = response[:_SHOWN]
+        extracted = scores["extracted"]
+    extracted_text = None if extracted is None else str(extracted)
     details = scores if "method" in scores else {"method": method, **scores}
-    return VerifyResult(reward, None if extracted is None else str(extracted), details)
+    return VerifyResult(reward, extracted_text, details)
 
 
 def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
@@ -161,8 +161,11 @@ def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
         unlocated_functions,
         _plain(settings),
     ]
-    imports_digest = imported_sources(path for path in files if not _is_own(path)).digest()
-    return digest([*identity, imports_digest] if imports_digest else identity)
+    user_files = [path for path in files if not _is_own(path)]
+    imports_digest = imported_sources(user_files).digest()
+    if imports_digest:
+        identity.append(imports_digest)
+    return digest(identity)
 
 
 def _scoring_text(path: Path) -> str:

@@ -179,7 +179,9 @@ def _items_fit(value: Any, accepted: list[Any], inner: type | None) -> bool:
     for accepted_list in accepted:
         if not isinstance(accepted_list, list):
             return True
-        types = (inner, type(accepted_list[0]) if accepted_list else None)
+        types: list[type] = [inner]
+        if accepted_list:
+            types.append(type(accepted_list[0]))
         if all(type(item) in types for item in value):
             return True
     return False

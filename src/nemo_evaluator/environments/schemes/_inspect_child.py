@@ -200,7 +200,10 @@ def _text(value: Any) -> str:
     """The text of an input or a target: a string, or a list of messages or strings."""
     if isinstance(value, str):
         return value
-    return "\n\n".join(part if isinstance(part, str) else part.text for part in value)
+    texts: list[str] = []
+    for part in value:
+        texts.append(part if isinstance(part, str) else part.text)
+    return "\n\n".join(texts)
 
 
 def _write(out: TextIO, value: JsonDict) -> None:

@@ -97,7 +97,10 @@ class ContainerEnvironment(EvalEnvironment):
         """Return the expected number of problems: missing rows count as not scored."""
         rows = self._known.rows
         problems_in_rows = max((row.problem_idx for row in rows), default=0) + 1
-        return max(problems_in_rows, self._known.samples if len(rows) > 1 else 1)
+        expected_problems = 1
+        if len(rows) > 1:
+            expected_problems = self._known.samples
+        return max(problems_in_rows, expected_problems)
 
     async def seed(self, idx: int) -> SeedResult:
         """Return a problem of the harness's rows; an empty one if its row is missing."""

@@ -217,8 +217,9 @@ class HarborEnvironment(EvalEnvironment):
 
     def scorer_fingerprint(self) -> str:
         """Identify how tasks are verified; the tests are identified by the task hash in each problem's metadata."""
+        sandbox = "shared" if self._shared else "fresh"
         challenge = "" if self._challenges else "-unchallenged"
-        return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}{challenge}"
+        return f"harbor-{_VERSION}-{sandbox}{challenge}"
 
 
 def _registered_tasks(
