@@ -41,7 +41,10 @@ def grade_hooks(
 
     def parse_judge(answer: str, seed: SeedResult | None = None) -> JsonDict:
         grade = judge_grade(answer, list(grades))
-        return {"reward": grades[grade], "grade": grade, **(details(grade) if details else {})}
+        result: JsonDict = {"reward": grades[grade], "grade": grade}
+        if details:
+            result |= details(grade)
+        return result
 
     fields: JsonDict = {
         "reason": {"type": "string"},

@@ -112,14 +112,18 @@ def tasks_of(files: Mapping[str, bytes], source: str) -> Iterator[JsonDict]:
         raise UsageError(
             f"{source} has no tasks/task_*.md", hint="name a checkout of PinchBench's repository"
         )
-    manifest_texts = list(_words(load_yaml(files.get("tasks/manifest.yaml", b""))))
-    manifest_order = {
-        manifest_text.removesuffix(".md").rpartition("/")[2]: position
-        for position, manifest_text in reversed(list(enumerate(manifest_texts)))
-    }
-    for name in sorted(
-        task_files, key=lambda name: manifest_order.get(Path(name).stem, len(manifest_order))
-    ):
+    manifest_order: dict[str, int] = {}
+    manifest = load_yaml(files.get("tasks/manifest.yaml", b""))
+    for position, manifest_text in enumerate(_words(manifest)):
+        task_name = manifest_text.removesuffix(".md").rpartition("/")[2]
+        # A task that is listed twice has its first position.
+        manifest_order.setdefault(task_name, position)
+    after_all = max(manifest_order.values(), default=0) + 1
+
+    def position_of(name: str) -> int:
+        return manifest_order.get(Path(name).stem, after_all)
+
+    for name in sorted(task_files, key=position_of):
         yield _task(Path(name).name, files[name].decode(), files)
 
 
@@ -148,37 +152,45 @@ def _task(name: str, text: str, files: Mapping[str, bytes]) -> JsonDict:
     """Convert a task file to a row: its front matter, its sections and the content of its workspace files."""
     _, front_matter_text, body_text = text.split("---\n", 2)
     front_matter: JsonDict = load_yaml(front_matter_text)
+    # The text before the first title, then titles and texts in turn.
     titles_and_texts = _SECTION.split(body_text)
-    sections = dict(
-        zip(
-            titles_and_texts[1::2],
-            (section_text.strip() for section_text in titles_and_texts[2::2]),
-            strict=True,
-        )
-    )
+    sections: dict[str, str] = {}
+    for title, section_text in zip(titles_and_texts[1::2], titles_and_texts[2::2], strict=True):
+        sections[title] = section_text.strip()
+    grading_code: str | None = None
     code_block = _FENCE.search(sections.get("Automated Checks", ""))
+    if code_block:
+        grading_code = code_block[1]
     row: JsonDict = {
         "id": Path(name).stem,
         "category": "general",
         "grading_type": "automated",
         "timeout_seconds": 120,
     }
-    row |= front_matter | {"file": name, "grading_code": code_block[1] if code_block else None}
-    files_and_contents: list[tuple[Any, bytes | None]] = []
+    row |= front_matter
+    row["file"] = name
+    row["grading_code"] = grading_code
+    workspace_files: list[JsonDict] = []
     for file in front_matter.get("workspace_files") or ():
-        files_and_contents.append((file, files.get(f"assets/{file.get('source')}")))
-    row["workspace_files"] = [
-        file if content is None else file | {"bytes_base64": base64.b64encode(content).decode()}
-        for file, content in files_and_contents
-    ]
-    return row | {column: sections.get(title, "") for column, title in _SECTIONS.items()}
+        content = files.get(f"assets/{file.get('source')}")
+        if content is not None:
+            encoded_content = base64.b64encode(content).decode()
+            workspace_files.append(file | {"bytes_base64": encoded_content})
+        else:
+            workspace_files.append(file)
+    row["workspace_files"] = workspace_files
+    for column, title in _SECTIONS.items():
+        row[column] = sections.get(title, "")
+    return row
 
 
 def _words(value: Any) -> Iterator[str]:
     """Yield every string in a manifest in order, however it is nested."""
     if isinstance(value, str):
         yield value
-    for item in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
-        yield from _words(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _words(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _words(item)

@@ -85,7 +85,8 @@ def committed(response: str, question: str = "") -> str | None:
         return None
     span = " ".join(span.split())
     items = [_MARKS.sub("", item).strip(" .") for item in _bullets(answer_text)]
-    if items and items[0] == span.strip(" ."):
+    announces_list = bool(items) and items[0] == span.strip(" .")
+    if announces_list:
         return "\n".join(items)
     return _without_remarks(span)
 
@@ -121,7 +122,8 @@ def _without_remarks(span: str) -> str | None:
 def _bullets(text: str) -> list[str]:
     """Return the items of the list that ends the text; empty if there are fewer than two."""
     items: list[str] = []
-    for line in reversed(text[-_LONGEST:].rstrip().splitlines()[-_MOST_SPANS:]):
+    last_lines = text[-_LONGEST:].rstrip().splitlines()[-_MOST_SPANS:]
+    for line in reversed(last_lines):
         bullet = _BULLET.match(line)
         if bullet is None:
             break
@@ -203,8 +205,11 @@ def drop_match(
 
 def _has_unasked_scale(answer: str, question: str) -> bool:
     """Whether an answer has a scale that the question does not name: 1080 thousand is not 1080."""
-    scale = _SCALES.search(answer)
-    return scale is not None and scale[0].strip().lower().rstrip("s") not in question.lower()
+    scale_match = _SCALES.search(answer)
+    if scale_match is None:
+        return False
+    scale = scale_match[0].strip().lower().rstrip("s")
+    return scale not in question.lower()
 
 
 def _accepted_forms(
@@ -232,7 +237,8 @@ def drop_scores(answer: Sequence[str], wanted: Sequence[str]) -> tuple[bool, flo
     """Compute DROP's exact match and F1 of the answer's spans and the wanted spans, in any order."""
     answer_spans = [_drop_normal(span) for span in answer]
     wanted_spans = [_drop_normal(span) for span in wanted]
-    exact = set(answer_spans) == set(wanted_spans) and len(answer_spans) == len(wanted_spans)
+    same_spans = set(answer_spans) == set(wanted_spans)
+    exact = same_spans and len(answer_spans) == len(wanted_spans)
     pair_scores: list[list[float]] = []
     for wanted_span in wanted_spans:
         wanted_bag = set(wanted_span.split())
@@ -269,7 +275,9 @@ def _leading_number(answer: str) -> tuple[str, str] | None:
     word_count = len(answer.split())
     digits = re.match(r"-?\d+(?:\.\d+)?(?!\S)", answer)
     if digits is not None:
-        return (digits[0], answer[digits.end() :]) if word_count > 1 else None
+        if word_count == 1:
+            return None
+        return digits[0], answer[digits.end() :]
     if word_count > _BARE:
         return None
     spelled = extract_number(answer)
@@ -328,8 +336,11 @@ def _best_alignment(scores: list[list[float]]) -> float:
         extended = dict(best_by_mask)
         for mask, total in best_by_mask.items():
             for row, score in enumerate(column):
-                if score and not mask >> row & 1:
-                    extended_mask = mask | 1 << row
-                    extended[extended_mask] = max(extended.get(extended_mask, 0.0), total + score)
+                row_bit = 1 << row
+                if not score or mask & row_bit:
+                    continue
+                extended_mask = mask | row_bit
+                best_so_far = extended.get(extended_mask, 0.0)
+                extended[extended_mask] = max(best_so_far, total + score)
         best_by_mask = extended
     return max(best_by_mask.values())

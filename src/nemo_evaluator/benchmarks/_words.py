@@ -36,10 +36,11 @@ def pick_word(response: str, words: Sequence[str], question: str = "") -> str | 
     """
     text = readable(response, question)
     normal_words = [normalise(word) for word in words]
-    return next(
-        (picked for part in _places(text) if (picked := _said(part, normal_words)) is not None),
-        None,
-    )
+    for part in _places(text):
+        picked = _only_word(part, normal_words)
+        if picked is not None:
+            return picked
+    return None
 
 
 def _places(text: str) -> Iterator[str]:
@@ -48,7 +49,9 @@ def _places(text: str) -> Iterator[str]:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     if not lines or cut_off(text):
         return
-    yield re.split(r"[.,;:!—–]|\s-\s", lines[0].strip(" *_#>`\"'"))[0]
+    first_line = lines[0].strip(" *_#>`\"'")
+    opening_clause = re.split(r"[.,;:!—–]|\s-\s", first_line)[0]
+    yield opening_clause
     yield lines[-1]
     bold = re.findall(r"\*\*([^*]+)\*\*", text)
     if bold:
@@ -56,14 +59,15 @@ def _places(text: str) -> Iterator[str]:
     yield text
 
 
-def _said(part: str, words: list[str]) -> str | None:
+def _only_word(part: str, words: list[str]) -> str | None:
     """Return the only word in a part of a response. If the part contains "not", it must open with the word."""
     padded_text = f" {normalise(part)} "
     # "not valid" means invalid and "not true" means false: the word alone does not settle the answer.
     present_words = {word for word in words if f" {word} " in padded_text}
-    opening_word = next((word for word in words if padded_text.startswith(f" {word} ")), None)
-    if opening_word is not None and not (present_words - {opening_word}):
-        return opening_word
-    if len(present_words) == 1 and " not " not in padded_text:
-        return present_words.pop()
-    return None
+    if len(present_words) != 1:
+        return None
+    only_word = present_words.pop()
+    opens_with_word = padded_text.startswith(f" {only_word} ")
+    if " not " in padded_text and not opens_with_word:
+        return None
+    return only_word

@@ -17,12 +17,17 @@ def prepare(row: JsonDict) -> JsonDict:
         answers = structured(row)
     else:
         answers = grouped(**row["answers_spans"])
+    joined_answers = [" and ".join(spans) for spans in answers]
+    category = ""
+    if "answers_spans" in row:
+        category = row["answers_spans"]["types"][0]
     return {
         **kept(row, "passage", "question", "query_id"),
         "answers": answers,
-        "correct_answers": list(dict.fromkeys(" and ".join(spans) for spans in answers)),
-        "target": " and ".join(answers[0]),
-        "category": row["answers_spans"]["types"][0] if "answers_spans" in row else "",
+        # Each once, in their order.
+        "correct_answers": list(dict.fromkeys(joined_answers)),
+        "target": joined_answers[0],
+        "category": category,
     }
 
 
@@ -61,10 +66,12 @@ def grouped(spans: list[str], types: list[str]) -> list[list[str]]:
         The distinct answers, each a list of spans.
     """
     groups: list[list[str]] = []
-    for span in spans if set(types) == {"span"} else ():
-        if not groups or span in groups[-1]:
-            groups.append([])
-        groups[-1].append(span)
+    if set(types) == {"span"}:
+        for span in spans:
+            # A span that comes again begins the answer of the next annotator.
+            if not groups or span in groups[-1]:
+                groups.append([])
+            groups[-1].append(span)
     if len(groups) < 2 or min(map(len, groups)) < 2:
         groups = [[span] for span in spans]
     return [list(group) for group in dict.fromkeys(map(tuple, groups))]
@@ -75,8 +82,11 @@ def example(row: JsonDict) -> str:
 
     Such a row has only one answer: all its spans belong together.
     """
-    spans = dict.fromkeys(span for answer in row["answers"] for span in answer)
-    return f"Passage: {row['passage']}\nQuestion: {row['question']}\nAnswer: {', '.join(spans)}"
+    spans: list[str] = []
+    for answer in row["answers"]:
+        spans += answer
+    answer_text = ", ".join(dict.fromkeys(spans))
+    return f"Passage: {row['passage']}\nQuestion: {row['question']}\nAnswer: {answer_text}"
 
 
 def summary(details: Iterable[JsonDict]) -> dict[str, float]:

@@ -19,17 +19,20 @@ def _clean(text: str) -> str:
 
     A title mark becomes a full stop unless the text before it already ends a sentence.
     """
-    return " ".join(_MARKS.sub(" ", _TITLE.sub(". ", text.strip())).split())
+    with_full_stops = _TITLE.sub(". ", text.strip())
+    without_marks = _MARKS.sub(" ", with_full_stops)
+    return " ".join(without_marks.split())
 
 
 def prepare(row: JsonDict) -> JsonDict:
     """Clean the context and letter the endings; the activity is the category."""
     endings = [_clean(ending) for ending in row["endings"]]
-    context = _clean(
-        f"{row['ctx_a']} {row['ctx_b'][:1].upper()}{row['ctx_b'][1:]}"
-        if "ctx_a" in row
-        else row["ctx"]
-    )
+    if "ctx_a" in row:
+        sentence_start = row["ctx_b"]
+        capitalised_start = f"{sentence_start[:1].upper()}{sentence_start[1:]}"
+        context = _clean(f"{row['ctx_a']} {capitalised_start}")
+    else:
+        context = _clean(row["ctx"])
     activity = row["activity_label"]
     columns = {"ind": row["ind"], "context": f"{activity}: {context}", "category": activity}
     return columns | lettered(endings, int(row["label"]))

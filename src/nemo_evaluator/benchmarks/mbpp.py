@@ -17,14 +17,19 @@ def prepare(row: JsonDict) -> JsonDict:
     """Unify the rows of both versions of the dataset: the text, the tests and the code that must run before them."""
     tests = row["test_list"]
     setup_code: Any = row.get("test_setup_code") or "\n".join(row.get("test_imports") or [])
+    # The name of the function that the tests call.
+    entry_point = ""
     call_match = _CALL.search(tests[0])
+    if call_match:
+        entry_point = call_match[1]
     return {
         "task_id": row["task_id"],
         "text": row.get("text") or row.get("prompt"),
         "tests": "\n".join(tests),
         "solution": row["code"].replace("\r\n", "\n").strip(),
         "_test": "\n".join([setup_code, *tests]).replace("\r\n", "\n"),
-        **dict.fromkeys(("entry_point", "_entry_point"), call_match[1] if call_match else ""),
+        "entry_point": entry_point,
+        "_entry_point": entry_point,
     }
 
 

@@ -79,12 +79,15 @@ def prepare(row: JsonDict) -> JsonDict:
     """Write the instruction in the language of the problem and the answer as text; the language is the category."""
     instruction, answer_word = PROMPTS[row["language"]]
     number: Any = row["answer_number"]
+    target = str(number)
+    if float(number).is_integer():
+        target = str(int(number))
     return {
         **kept(row, "question", "language"),
         "instruction": instruction.format(a=answer_word),
         "solution": row.get("answer") or "",
         "word": answer_word,
-        "target": str(int(number)) if float(number).is_integer() else str(number),
+        "target": target,
         "category": row["language"],
     }
 

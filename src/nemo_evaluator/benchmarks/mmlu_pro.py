@@ -12,14 +12,15 @@ from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 def prepare(row: JsonDict) -> JsonDict:
     """Letter the options, without the "N/A" that the dataset pads them with; the published letter is the target."""
     options = [option for option in row["options"] if option != "N/A"]
+    dotted_lines: list[str] = []
+    for letter, option in zip(LETTERS, options, strict=False):
+        dotted_lines.append(f"{letter}. {option.strip()}")
     return {
         **kept(row, "question_id", "question", "category"),
         "options": options,
         "lines": option_lines(options),
         "letters": LETTERS[: len(options)],
-        "dotted": "\n".join(
-            f"{letter}. {option.strip()}" for letter, option in zip(LETTERS, options, strict=False)
-        ),
+        "dotted": "\n".join(dotted_lines),
         "worked": row.get("cot_content", "").removeprefix("A: "),
         "target": row["answer"],
     }

@@ -48,15 +48,21 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     missing_images = _missing_images(row, f"{question} {' '.join(options)}")
     if missing_images:
         raise SeedError(f"{row['id']}: the dataset has no picture for {', '.join(missing_images)}")
+    instruction = _INSTRUCTION.format(letters=letters)
+    category = row.get("subject")
+    if not category:
+        # Ids look like "validation_Art_History_12".
+        id_without_split = row["id"].split("_", 1)[-1]
+        category = id_without_split.rsplit("_", 1)[0]
     return SeedResult(
-        prompt=f"{_INSTRUCTION.format(letters=letters)}\n\n{question}\n\n{option_lines(options)}",
+        prompt=f"{instruction}\n\n{question}\n\n{option_lines(options)}",
         expected_answer=row["answer"],
         images=_images(row) or None,
         metadata={
             "source": "byob",
             "benchmark": "mmmu_pro",
             "id": row["id"],
-            "category": row.get("subject") or row["id"].split("_", 1)[-1].rsplit("_", 1)[0],
+            "category": category,
             "options": options,
             "letters": letters,
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from nemo_evaluator.sandbox.base import ExecResult
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, judge_reply
 
 if TYPE_CHECKING:
-    from nemo_evaluator.core.trajectory_document import TrajectoryDocument
+    from nemo_evaluator.core.trajectory_document import TrajectoryDocument, TrajectoryStep
 
 _JUDGE: Final = """\
 You grade what an agent did about a task, by a rubric.
@@ -137,28 +137,33 @@ def transcript(trajectory: list[TrajectoryDocument], response: str) -> list[Json
 
 def _events(trajectory: list[TrajectoryDocument]) -> Iterator[JsonDict]:
     """Yield the messages, tool calls and tool results of a trajectory as transcript events."""
-    for step in (step for document in trajectory for step in document.get("steps") or ()):
-        if step.get("message"):
-            content_parts: list[JsonDict] = [{"type": "text", "text": str(step["message"])}]
-        else:
-            content_parts = []
-        for call in step.get("tool_calls") or ():
-            arguments = call.get("arguments")
-            content_parts.append(
-                {
-                    "type": "toolCall",
-                    "name": call.get("function_name"),
-                    "arguments": arguments,
-                    "params": arguments,
-                }
-            )
-        if content_parts:
-            yield _event(
-                "assistant" if step.get("source") == "agent" else str(step.get("source")),
-                content_parts,
-            )
-        for result in as_dict(step.get("observation")).get("results") or ():
-            yield _event("toolResult", [{"type": "text", "text": str(result.get("content") or "")}])
+    for document in trajectory:
+        for step in document.get("steps") or ():
+            yield from _events_of_step(step)
+
+
+def _events_of_step(step: TrajectoryStep) -> Iterator[JsonDict]:
+    """Yield the message and tool calls of a step as one event, and each of its tool results as another."""
+    content_parts: list[JsonDict] = []
+    if step.get("message"):
+        content_parts.append({"type": "text", "text": str(step["message"])})
+    for call in step.get("tool_calls") or ():
+        arguments = call.get("arguments")
+        content_parts.append(
+            {
+                "type": "toolCall",
+                "name": call.get("function_name"),
+                "arguments": arguments,
+                "params": arguments,
+            }
+        )
+    if content_parts:
+        source = str(step.get("source"))
+        role = "assistant" if source == "agent" else source
+        yield _event(role, content_parts)
+    for result in as_dict(step.get("observation")).get("results") or ():
+        result_text = str(result.get("content") or "")
+        yield _event("toolResult", [{"type": "text", "text": result_text}])
 
 
 def _event(role: str, content: list[JsonDict]) -> JsonDict:
@@ -297,11 +302,10 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
     """
     reply = judge_reply(answer)
     scores = {str(name): as_number(value) for name, value in as_dict(reply.get("scores")).items()}
-    total = as_number(reply.get("total"))
-    valid_scores = [value for value in scores.values() if value is not None and 0 <= value <= 1]
-    if (total is None or not 0 <= total <= 1) and valid_scores and len(valid_scores) == len(scores):
-        total = sum(valid_scores) / len(valid_scores)
-    if total is None or not 0 <= total <= 1:
+    total = _share(reply.get("total"))
+    if total is None:
+        total = _mean_of_valid(scores)
+    if total is None:
         raise JudgeError(f"the judge gave no total between 0 and 1: {answer[:120]!r}")
     details: JsonDict = {
         "reward": float(total),
@@ -314,6 +318,27 @@ def parse_judge(answer: str, seed: SeedResult, found: JsonDict | None = None) ->
         weighted_sum = weights["automated"] * automated + weights["llm_judge"] * total
         details["reward"] = weighted_sum / (weights["automated"] + weights["llm_judge"])
     return details
+
+
+def _share(value: Any) -> float | None:
+    """Return a value as a number between 0 and 1; None if it is not one."""
+    number = as_number(value)
+    if number is None or not 0 <= number <= 1:
+        return None
+    return number
+
+
+def _mean_of_valid(scores: Mapping[str, float | None]) -> float | None:
+    """Return the mean of the scores; None if there are none, or one of them is not between 0 and 1."""
+    valid_scores: list[float] = []
+    for score in scores.values():
+        share = _share(score)
+        if share is None:
+            return None
+        valid_scores.append(share)
+    if not valid_scores:
+        return None
+    return sum(valid_scores) / len(valid_scores)
 
 
 def rows(dataset: str | None, source_url: str, source_ref: str) -> Any:
@@ -397,12 +422,14 @@ async def pinchbench(sample: ScorerInput) -> Score:
     }
     if metadata["grading_type"] == "llm_judge":
         return {**score, "correct": 0.0, "needs_judge": True}
-    scores, raised = await grade(
-        metadata["grading_code"], transcript(sample.trajectory, sample.response), sandbox
-    )
+    agent_transcript = transcript(sample.trajectory, sample.response)
+    scores, raised = await grade(metadata["grading_code"], agent_transcript, sandbox)
     mean = sum(scores.values()) / max(1, len(scores))
-    score |= {"correct": mean, **{f"criterion_{name}": value for name, value in scores.items()}}
-    score |= {"grading_raised": raised} if raised else {}
+    score["correct"] = mean
+    for name, value in scores.items():
+        score[f"criterion_{name}"] = value
+    if raised:
+        score["grading_raised"] = raised
     if metadata["grading_type"] == "hybrid":
         return {**score, "automated": mean, "needs_judge": True}
     return score

@@ -30,18 +30,18 @@ def prepare(row: JsonDict) -> JsonDict:
     if "responses_create_params" in row:
         attributes = {"label": "safe", "type": "unknown", **(row.get("verifier_metadata") or {})}
         messages = row["responses_create_params"]["input"]
-        prompt = next(
-            message["content"] for message in reversed(messages) if message["role"] == "user"
-        )
+        user_messages = [message for message in messages if message["role"] == "user"]
+        prompt = user_messages[-1]["content"]
+    prompt_type = attributes["type"]
+    # The second version of the file has no labels; its contrast types are the unsafe ones.
+    label = "unsafe" if prompt_type.startswith("contrast") else "safe"
     return {
         "id": attributes.get("id", attributes.get("id_v2")),
         "prompt": prompt,
-        # The second version of the file has no labels; its contrast types are the unsafe ones.
-        "label": attributes.get(
-            "label", "unsafe" if attributes["type"].startswith("contrast") else "safe"
-        ),
-        "category": attributes["type"],
-        **{column: attributes.get(column, "") for column in ("focus", "note")},
+        "label": attributes.get("label", label),
+        "category": prompt_type,
+        "focus": attributes.get("focus", ""),
+        "note": attributes.get("note", ""),
     }
 
 

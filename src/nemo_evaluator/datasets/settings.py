@@ -49,12 +49,14 @@ def configure(settings: DataSettings | None = None, **changes: Any) -> DataSetti
 
 def use_datasets(data: DatasetsConfig) -> None:
     """Apply the dataset settings of a config to this process."""
-    mirror, lock = (Path(path) if path else None for path in (data.mirror, data.lock))
-    configure(
-        DataSettings(
-            mirror=mirror, lock=lock, offline=data.offline or None, frozen=data.frozen or None
-        )
+    settings = DataSettings(
+        mirror=Path(data.mirror) if data.mirror else None,
+        lock=Path(data.lock) if data.lock else None,
+        # None leaves the decision to the environment variable.
+        offline=data.offline or None,
+        frozen=data.frozen or None,
     )
+    configure(settings)
 
 
 def mirror_dir() -> Path | None:
@@ -63,15 +65,17 @@ def mirror_dir() -> Path | None:
     Raises:
         UsageError: The mirror is not a folder.
     """
-    mirror = _current.mirror or (
-        Path(value) if (value := os.environ.get("NEL_DATA_MIRROR")) else None
-    )
-    if mirror is not None and not mirror.expanduser().is_dir():
+    mirror = _current.mirror
+    variable = os.environ.get("NEL_DATA_MIRROR")
+    if mirror is None and variable:
+        mirror = Path(variable)
+    if mirror is None:
+        return None
+    folder = mirror.expanduser()
+    if not folder.is_dir():
         hint = "fix datasets.mirror or NEL_DATA_MIRROR, or fill one with: nel data mirror BENCHMARK --to DIR"
         raise UsageError(f"the dataset mirror {mirror} is not a folder", hint=hint)
-    if mirror:
-        return mirror.expanduser()
-    return None
+    return folder
 
 
 def lock_file() -> Path:

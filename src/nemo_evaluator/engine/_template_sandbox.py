@@ -24,12 +24,12 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator to numbers of ordinary size; raise SecurityError for anything else."""
-        is_plain_arithmetic = (
-            isinstance(left, int | float) and isinstance(right, int | float) and operator != "**"
-        )
-        if not is_plain_arithmetic and not (
-            operator == "**" and abs(left) < 1000 and abs(right) < 100
-        ):
+        if operator == "**":
+            is_harmless = abs(left) < 1000 and abs(right) < 100
+        else:
+            # A text times a number could be very long, and so could a text formatted by %.
+            is_harmless = isinstance(left, int | float) and isinstance(right, int | float)
+        if not is_harmless:
             raise SecurityError(f"{operator} is for numbers of ordinary size in a template")
         return super().call_binop(context, operator, left, right)
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from nemo_evaluator.core.trajectory_document import TrajectoryDocument
     from nemo_evaluator.sandbox.base import OutsideEndpoint
 
+# The key of a row's details that holds the forbidden actions of its agent.
+TRIPWIRES: Final = "tripwires"
+_CHARS_AROUND: Final = 60
+# The oracle solver uses the known solution, which agents must not access.
+_EXEMPT: Final = "oracle"
+
 
 def endpoints_of(session: AgentSession | None) -> tuple[OutsideEndpoint, ...]:
     """Return the address at which an agent calls the model, in the form that sandboxes take."""
@@ -84,8 +90,9 @@ class _Conversation:
         self._last_sent: Sequence[JsonDict] = ()
         self._last_calls: Sequence[ToolCallInfo] = ()
         # The id under which a tool call is recorded, by each id that the agent uses for it.
-        self._told_ids: dict[str, str] = {}
-        self._told_results: set[tuple[str, str]] = set()
+        self._recorded_ids: dict[str, str] = {}
+        # Ids and contents of the results that are in the trajectory.
+        self._recorded_results: set[tuple[str, str]] = set()
 
     def add(self, sent: Sequence[JsonDict], reply: ModelResponse) -> None:
         """Add a request and its reply."""
@@ -94,7 +101,7 @@ class _Conversation:
             self._match_ids(message)
             recorded_id = None
             if message.get("role") == "tool":
-                recorded_id = self._told_ids.get(str(message.get("tool_call_id")))
+                recorded_id = self._recorded_ids.get(str(message.get("tool_call_id")))
             if recorded_id:
                 self._add_result(recorded_id, str(message.get("content")))
             elif message.get("role") != "assistant" or not known_messages:
@@ -103,7 +110,7 @@ class _Conversation:
         self._last_sent = sent
         self._last_calls = reply.tool_calls
         for call in reply.tool_calls:
-            self._told_ids[call.id] = call.id
+            self._recorded_ids[call.id] = call.id
 
     def _match_ids(self, message: JsonDict) -> None:
         """Record the agent's own ids of the last tool calls, which it returns in the same order."""
@@ -112,13 +119,15 @@ class _Conversation:
             return
         for returned_call, call in zip(calls, self._last_calls, strict=False):
             own_id = str(as_dict(returned_call).get("id"))
-            self._told_ids.setdefault(own_id, call.id)
+            self._recorded_ids.setdefault(own_id, call.id)
 
     def _add_result(self, call_id: str, content: str) -> None:
+        """Add the result of a tool call, unless an earlier request had it."""
         result = (call_id, content)
-        if result not in self._told_results:
-            self._builder.observe(*result, latency_ms=0.0, is_error=False, source="agent")
-        self._told_results.add(result)
+        if result in self._recorded_results:
+            return
+        self._recorded_results.add(result)
+        self._builder.observe(call_id, content, latency_ms=0.0, is_error=False, source="agent")
 
 
 def _common_start(messages: Sequence[JsonDict], others: Sequence[JsonDict]) -> int:
@@ -136,12 +145,6 @@ def _trajectory(session: AgentSession, agent: str) -> list[TrajectoryDocument]:
     for messages, reply in session.calls:
         conversation.add(messages, reply)
     return builder.finish(calls=len(session.calls))
-
-
-TRIPWIRES: Final = "tripwires"
-_CHARS_AROUND: Final = 60
-# The oracle solver uses the known solution, which agents must not access.
-_EXEMPT: Final = "oracle"
 
 
 def tripped(wires: Mapping[str, str], trajectory: list[TrajectoryDocument]) -> dict[str, str]:

@@ -116,12 +116,13 @@ async def run_batch(
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         session = None
+        access = None
         if context.job.door is not None:
-            scope = context.scopes.enter(
-                steps[0], f"batch{context.prints.answer('batch', steps[0])[:12]}"
-            )
+            fingerprint = context.prints.answer("batch", steps[0])
+            scope = context.scopes.enter(steps[0], f"batch{fingerprint[:12]}")
             session = stack.enter_context(context.job.door.session(scope))
-        job = BatchJob(steps, session.access if session is not None else None, folder)
+            access = session.access
+        job = BatchJob(steps, access, folder)
 
         async def work() -> None:
             async for row in context.environment.run_batch(job):

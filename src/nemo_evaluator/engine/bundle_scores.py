@@ -90,7 +90,8 @@ def scores_by_category(columns: Columns, stopped: StoppedEntry | None) -> dict[s
 def headline_bounds(columns: Columns) -> BoundsEntry | None:
     """Return the headline if every row without a score counted as 0, or as 1; None for rewards outside [0, 1]."""
     _, reward = columns.scores()
-    if len(reward) and (reward.min() < 0 or reward.max() > 1):
+    has_scores = len(reward) > 0
+    if has_scores and (reward.min() < 0 or reward.max() > 1):
         return None
     bounds = missing_bounds(float(reward.sum()), columns.scored, columns.planned)
     if bounds is None:
@@ -131,6 +132,11 @@ def _runtime(columns: Columns, elapsed: float) -> RuntimeEntry:
     totals = columns.totals
     total_tokens = totals["total_tokens"]
     finish_reasons = {name: count for name, count in columns.finish.counts().items() if name}
+    tokens_per_second = 0.0
+    steps_per_second = 0.0
+    if elapsed:
+        tokens_per_second = round(total_tokens / elapsed, 2)
+        steps_per_second = round(steps / elapsed, 2)
     runtime: RuntimeEntry = {
         "total_steps": steps,
         "total_tokens": total_tokens,
@@ -140,8 +146,8 @@ def _runtime(columns: Columns, elapsed: float) -> RuntimeEntry:
         "elapsed_seconds": round(elapsed, 3),
         "latency_percentiles_ms": _percentiles(columns.latency),
         "queue_percentiles_ms": _percentiles(columns.queue),
-        "tokens_per_second": round(total_tokens / elapsed, 2) if elapsed else 0.0,
-        "steps_per_second": round(steps / elapsed, 2) if elapsed else 0.0,
+        "tokens_per_second": tokens_per_second,
+        "steps_per_second": steps_per_second,
         "model_errors": columns.failed,
         "total_retries": max(0, totals["attempts"] - columns.answered),
         "finish_reason_counts": finish_reasons,
@@ -152,8 +158,11 @@ def _runtime(columns: Columns, elapsed: float) -> RuntimeEntry:
 
 
 def _percentiles(column: array[float]) -> Percentiles:
+    """Return three percentiles of the known values of a column; 0 if there are none."""
     values = np.asarray(column)[~np.isnan(column)]
-    p50, p90, p99 = np.percentile(values, [50, 90, 99]) if len(values) else (0.0, 0.0, 0.0)
+    if not len(values):
+        return {"p50": 0.0, "p90": 0.0, "p99": 0.0}
+    p50, p90, p99 = np.percentile(values, [50, 90, 99])
     return {"p50": round(p50, 2), "p90": round(p90, 2), "p99": round(p99, 2)}
 
 

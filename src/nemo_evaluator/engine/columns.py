@@ -29,6 +29,8 @@ _EXEMPLAR_CHARS: Final = 500
 _GROUP_CHARS: Final = 100
 _GROUPS_MAX: Final = 50
 _BYTE_CODES: Final = 256
+_NO_CATEGORY: Final = "unknown"
+_TOKENS: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 # Columns of the row table that the check of a run does not read.
 _UNCHECKED: Final = (
     "prompt",
@@ -200,12 +202,8 @@ class Columns:
         question: QuestionFields = answer or outcome
         metadata = question.get("metadata") or {}
         category = metadata.get("category") or details.get("category")
-        if category and not self.has_category:
-            self.has_category = True
-            for _ in range(self.scored - 1):
-                self.category.add("unknown")
-        if self.has_category:
-            self.category.add(str(category) if category else "unknown")
+        if category or self.has_category:
+            self._add_category(category)
         for name, reward in more.items():
             if reward is not None:
                 problems, rewards = self.extra.setdefault(name, (array("i"), array("d")))
@@ -214,22 +212,28 @@ class Columns:
         if self.groups or self.scored == 1:
             self._add_groups(details)
 
+    def _add_category(self, category: object) -> None:
+        """Add the category of a scored row; before the first row that has one, no row has an entry."""
+        if not self.has_category:
+            self.has_category = True
+            for _ in range(self.scored - 1):
+                self.category.add(_NO_CATEGORY)
+        self.category.add(str(category) if category else _NO_CATEGORY)
+
     def _add_groups(self, details: JsonDict) -> None:
         """Add a row to the breakdowns, dropping those whose values are long, of another type or too many."""
         if self.scored == 1:
-            self.groups = {
-                key: Labels()
-                for key, value in details.items()
-                if key not in NOT_BREAKDOWNS and isinstance(value, (bool, str))
-            }
+            for key, value in details.items():
+                if key not in NOT_BREAKDOWNS and isinstance(value, (bool, str)):
+                    self.groups[key] = Labels()
         for key, labels in list(self.groups.items()):
             value = details.get(key)
             is_short_text = isinstance(value, str) and len(value) < _GROUP_CHARS
             has_few_values = len(labels.names) <= _GROUPS_MAX
-            if not (isinstance(value, bool) or is_short_text) or not has_few_values:
-                del self.groups[key]
-            else:
+            if has_few_values and (isinstance(value, bool) or is_short_text):
                 labels.add(str(value))
+            else:
+                del self.groups[key]
 
     def scores(self) -> tuple[Ints, Floats]:
         """Return the problem and the reward of each scored row."""

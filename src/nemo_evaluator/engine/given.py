@@ -58,10 +58,12 @@ def _check_reply(reply: ModelResponse) -> None:
         if type(value) is not str:
             setattr(reply, name, as_word(value))
     for name, value in zip(_COUNTS, _counts(reply), strict=True):
-        if value is not None and (type(value) is not int or not 0 <= value < _MOST):
+        is_valid_count = value is None or (type(value) is int and 0 <= value < _MOST)
+        if not is_valid_count:
             setattr(reply, name, as_count(value))
     for name, value in zip(_NUMBERS, _numbers(reply), strict=True):
-        if value is not None and (type(value) is not float or not 0.0 <= value < _MOST):
+        is_valid_number = value is None or (type(value) is float and 0.0 <= value < _MOST)
+        if not is_valid_number:
             setattr(reply, name, as_number(value) or 0.0)
 
 
@@ -94,10 +96,14 @@ def checked_reward(reward: Any) -> float:
     Raises:
         ScorerError: If it is text, NaN, infinite or not convertible.
     """
-    try:
-        number = float(reward) if not isinstance(reward, str) else math.nan
-    except (TypeError, ValueError, OverflowError):
+    if isinstance(reward, str):
+        # float() would accept the text of a number, but a text is a mistake of the scorer.
         number = math.nan
+    else:
+        try:
+            number = float(reward)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
     if not math.isfinite(number):
         raise ScorerError(f"the reward is not a finite number: {text_of(reward)[:_LONGEST]}")
     return number

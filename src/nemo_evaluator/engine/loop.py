@@ -149,7 +149,9 @@ class Loop:
 
 def _equal(before: Context, after: Context) -> bool:
     """Whether two contexts hold the same objects; compared by identity, since values may define their own equality."""
-    return len(before) == len(after) and all(map(is_, before.values(), after.values()))
+    if len(before) != len(after):
+        return False
+    return all(map(is_, before.values(), after.values()))
 
 
 T = TypeVar("T")

@@ -85,15 +85,21 @@ def _merge_task(
         # From here on files are only renamed, and there is no bundle until all files that it names exist.
         for old_bundle in task.bundles():
             old_bundle.unlink()
-        for path in (staging.journal, staging.results, staging.trajectories, staging.traffic):
-            if path.exists():
-                path.replace(task.root / path.name)
-            else:
-                (task.root / path.name).unlink(missing_ok=True)
+        _move_into_place(staging, task)
         digests = {task.root / path.name: digest for path, digest in columns.digests.items()}
         store_bundle(task, bundle, digests)
         shutil.rmtree(staging.root)
     return bundle
+
+
+def _move_into_place(staging: TaskPaths, task: TaskPaths) -> None:
+    """Replace the benchmark's files by those of the staging folder; a file that it does not have is deleted."""
+    for path in (staging.journal, staging.results, staging.trajectories, staging.traffic):
+        target = task.root / path.name
+        if path.exists():
+            path.replace(target)
+        else:
+            target.unlink(missing_ok=True)
 
 
 def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
@@ -102,14 +108,16 @@ def _facts(shards: Sequence[ShardResult], plan: Plan) -> BundleFacts:
     for key, value in shards[0].config.items():
         if key not in ("shard", "shard_range", "resumed"):
             config[key] = value
+    longest_time = max(shard.runtime.elapsed_seconds or 0.0 for shard in shards)
+    # The end of the last shard, so that merging again produces the same file.
+    last_end = max(shard.finished for shard in shards)
     return BundleFacts(
         name=shards[0].name,
         repeats=plan.repeats,
         config={**config, **plan.describe(), "n_shards": len(shards)},
         min_coverage=config.get("min_coverage", 0.95),
-        elapsed=max(shard.runtime.elapsed_seconds or 0.0 for shard in shards),
-        # The end of the last shard, so that merging again produces the same file.
-        finished=max(shard.finished for shard in shards),
+        elapsed=longest_time,
+        finished=last_end,
         stopped=stopped(shards),
         missing_shards=missing_shards(shards, plan.selected),
     )
@@ -121,8 +129,11 @@ def _write_rows(staging: TaskPaths, shards: Sequence[ShardResult], plan: Plan) -
     for shard in shards:
         gathering.add(shard.folder)
     index = gathering.write(staging.journal)
-    traffic_files = [TaskPaths(shard.folder).traffic for shard in shards]
-    traffic_files = [path for path in traffic_files if path.is_file()]
+    traffic_files: list[Path] = []
+    for shard in shards:
+        traffic = TaskPaths(shard.folder).traffic
+        if traffic.is_file():
+            traffic_files.append(traffic)
     if traffic_files:
         with staging.traffic.open("wb") as merged_file:
             for path in traffic_files:
@@ -155,7 +166,9 @@ def _staging_folder(task: TaskPaths) -> Path:
 
 def _lost_scores(shards: Sequence[ShardResult], found: Container[str]) -> list[str]:
     """Return the scores of shards that cannot be computed from the rows and were not aggregated over all rows."""
-    names: set[str] = set()
+    lost_names: set[str] = set()
     for shard in shards:
-        names.update(shard.benchmark["scores"])
-    return sorted(name for name in names if name not in found and not name.startswith(_FROM_ROWS))
+        for name in shard.benchmark["scores"]:
+            if name not in found and not name.startswith(_FROM_ROWS):
+                lost_names.add(name)
+    return sorted(lost_names)

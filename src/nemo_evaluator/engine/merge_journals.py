@@ -86,12 +86,13 @@ class ShardJournal:
                 answers[step_number] = offset
                 outcomes[step_number] = _NONE
                 reached[step_number] = _ANSWERED
-                continue
-            if "problem_hash" in record and answers[step_number] < self._session_at:
-                # The outcome contains its problem, so the step was retried in this session without getting an answer.
-                answers[step_number] = _NONE
-            outcomes[step_number] = offset
-            reached[step_number] = _SCORED if record["status"] == "scored" else _FAILED
+            else:
+                was_retried = "problem_hash" in record
+                if was_retried and answers[step_number] < self._session_at:
+                    # The outcome contains its problem, so this session tried the step again without getting an answer.
+                    answers[step_number] = _NONE
+                outcomes[step_number] = offset
+                reached[step_number] = _SCORED if record["status"] == "scored" else _FAILED
         if damage:
             hint = "finish that shard with --resume, which runs the sample again, then merge again"
             raise UsageError(f"{damage[0]} ({len(damage)} in all)", hint=hint)
@@ -167,13 +168,15 @@ class Gathering:
 
     def _lines(self, number: int, others: array[int]) -> Iterator[tuple[str, int, int]]:
         """Yield the records to copy from one shard, in the order of its journal: kind, step number, offset."""
-        own_steps = np.flatnonzero((self._owner == number) & (self._reached > _NOTHING))
+        is_own = (self._owner == number) & (self._reached > _NOTHING)
+        own_steps = np.flatnonzero(is_own)
         answered = own_steps[self._answers[own_steps] != _NONE]
         settled = own_steps[self._outcomes[own_steps] != _NONE]
-        offsets = np.concatenate(
-            [self._answers[answered], self._outcomes[settled], np.frombuffer(others, np.int64)]
-        )
-        steps = np.concatenate([answered, settled, np.zeros(len(others), dtype=np.int64)])
+        # First the answers, then the outcomes, then the other records, which belong to no step.
+        other_offsets = np.frombuffer(others, np.int64)
+        no_steps = np.zeros(len(others), dtype=np.int64)
+        offsets = np.concatenate([self._answers[answered], self._outcomes[settled], other_offsets])
+        steps = np.concatenate([answered, settled, no_steps])
         for line in np.argsort(offsets, kind="stable"):
             if line < len(answered):
                 kind = ANSWER

@@ -42,7 +42,10 @@ class Shard:
         """Return the slice of ``size`` items in this shard; the first ``size % total`` shards get one more."""
         base, extra = divmod(size, self.total)
         start = self.index * base + min(self.index, extra)
-        return start, start + base + (1 if self.index < extra else 0)
+        shard_size = base
+        if self.index < extra:
+            shard_size += 1
+        return start, start + shard_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ class Plan:
 
     def steps(self, start: int = 0) -> Iterator[Step]:
         """Yield the steps from a position in the plan on, all repeats of a problem one after another."""
-        for problem in self.problems[start:] if start else self.problems:
+        # A slice would copy the problems.
+        problems = self.problems[start:] if start else self.problems
+        for problem in problems:
             for repeat in range(self.repeats):
                 yield Step(problem, repeat)
 

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, Self
 
 from nemo_evaluator.core.types import JsonDict, Step
@@ -135,22 +136,28 @@ class StepQueue:
         stop = self._ctx.stop
         limit = min(most, self._affordable())
         while len(leases) < limit and not self.halt:
-            step: Step | None = None
             if self._returned:
-                step = self._returned.popleft()
-            elif stop is not None and stop.full:
+                returned_step = self._returned.popleft()
+                leases.append(self._lease_of(returned_step))
+                continue
+            if stop is not None and stop.full:
+                # The stop rule needs outcomes of earlier steps before it allows further ones.
                 if leases or not wait:
                     break
                 await stop.room()
                 continue
-            else:
-                step = next(self._steps, None)
+            step = next(self._steps, None)
             if step is None:
                 break
-            offset = self._ctx.index.answer(step)
-            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
-            leases.append(Lease(step, answer))
+            leases.append(self._lease_of(step))
         return leases
+
+    def _lease_of(self, step: Step) -> Lease:
+        """Return the lease of a step, with its answer if the journal has one."""
+        offset = self._ctx.index.answer(step)
+        if offset is None:
+            return Lease(step)
+        return Lease(step, self._ctx.journal.answer_at(offset))
 
     def _affordable(self) -> float:
         """Return how many more steps the budgets allow, at the average cost so far; at least one if none is running."""
@@ -164,7 +171,8 @@ class StepQueue:
                     continue
                 cost = self._cost_of_step(key, charges[key])
                 if cost:
-                    affordable = min(affordable, (limit - spent_before[key] - charges[key]) // cost)
+                    remaining = limit - spent_before[key] - charges[key]
+                    affordable = min(affordable, remaining // cost)
         if not self._out:
             return max(affordable, 1)
         return max(affordable - self._out, 0)
@@ -196,12 +204,14 @@ class StepQueue:
             reply: What it has done.
             charged: What its budgets had been charged before; updated.
         """
-        charged += [{}] * (len(reply.spent) - len(charged))
+        unknown_budgets = len(reply.spent) - len(charged)
+        charged += [{}] * unknown_budgets
         for record in reply.records:
-            self._take(record)
-        for entry in reply.traffic:
-            if self._ctx.job.traffic is not None:
-                self._ctx.job.traffic(entry)
+            self._write(record)
+        write_traffic = self._ctx.job.traffic
+        if write_traffic is not None:
+            for entry in reply.traffic:
+                write_traffic(entry)
         for budget, charged_before, charged_now in zip(
             self._budgets, charged, reply.spent, strict=True
         ):
@@ -219,7 +229,7 @@ class StepQueue:
                 drain=reply.halted.drain,
             )
         self.ended += len(reply.ended)
-        self._let_go(held, reply.ended)
+        self._release(held, reply.ended)
 
     def give_back(self, held: set[Step]) -> None:
         """Return the steps of a lost worker to the queue."""
@@ -229,48 +239,54 @@ class StepQueue:
             if offset is not None and self._ctx.journal.answer_at(offset).get("sandbox_used"):
                 self._ctx.index.forget(step)
             self._returned.append(step)
-        self._let_go(held, list(held))
+        self._release(held, list(held))
 
     def over(self) -> bool:
         """True once a stop was requested and the time for requests in flight is over."""
         if not self.halt:
             return False
-        self._halted_at = self._halted_at or time.monotonic()
-        return time.monotonic() - self._halted_at >= self.halt.drain
+        now = time.monotonic()
+        if not self._halted_at:
+            self._halted_at = now
+        return now - self._halted_at >= self.halt.drain
 
-    def _let_go(self, held: set[Step], steps: list[Step]) -> None:
+    def _release(self, held: set[Step], steps: list[Step]) -> None:
+        """Remove steps from those that a worker holds, and wake up who waits for a change."""
         held.difference_update(steps)
         self._out -= len(steps)
         self._ctx.tally.in_flight = self._out
         self._changed.set()
 
-    def _take(self, record: StepRecord) -> None:
-        """Write one record, and update the index and the counts."""
-        context = self._ctx
-        tally = self._ctx.tally
+    def _write(self, record: StepRecord) -> None:
+        """Write one record, and update the index and, once it is in the file, the counts."""
+        journal = self._ctx.journal
         step = Step(record["problem_idx"], record["repeat"])
         if record["kind"] == ANSWER:
-
-            def counted() -> None:
-                tally.tokens += total_tokens(record)
-                tally.cost_usd += record.get("cost_usd") or 0.0
-
-            context.index.set_answer(step, context.journal.append(record, counted))
+            offset = journal.append(record, partial(self._count_answer, record))
+            self._ctx.index.set_answer(step, offset)
         elif record["kind"] == OUTCOME:
-            context.index.set_outcome(
-                step, context.journal.append(record, lambda: tally.add(record))
-            )
-            self._tell_rule(step, record)
+            offset = journal.append(record, partial(self._ctx.tally.add, record))
+            self._ctx.index.set_outcome(step, offset)
+            self._report_to_stop_rule(step, record)
         else:
-            context.journal.append(record)
+            journal.append(record)
 
-    def _tell_rule(self, step: Step, record: OutcomeRecord) -> None:
+    def _count_answer(self, record: AnswerRecord) -> None:
+        """Add the tokens and the cost of an answer that was written."""
+        tally = self._ctx.tally
+        tally.tokens += total_tokens(record)
+        tally.cost_usd += record.get("cost_usd") or 0.0
+
+    def _report_to_stop_rule(self, step: Step, outcome: OutcomeRecord) -> None:
         """Report an outcome to the stop rule, if there is one."""
-        if self._ctx.stop is not None:
-            offset = self._ctx.index.answer(step)
-            answer = self._ctx.journal.answer_at(offset) if offset is not None else None
-            question: QuestionFields = answer or record
-            self._ctx.ended(step, question.get("problem_hash", ""), record.get("reward"))
+        if self._ctx.stop is None:
+            return
+        # The hash of the problem is in the record of the answer; an outcome without an answer has it itself.
+        question: QuestionFields = outcome
+        offset = self._ctx.index.answer(step)
+        if offset is not None:
+            question = self._ctx.journal.answer_at(offset)
+        self._ctx.ended(step, question.get("problem_hash", ""), outcome.get("reward"))
 
 
 class WorkerPool(Protocol):

@@ -140,21 +140,16 @@ class JsonProgress(_Ticking):
 
     def announce(self, tally: Tally, reuse: ReusePlan | None, todo: int) -> None:
         """Print ``event: started``."""
-        self._emit(
-            "started",
-            {
-                "planned": tally.planned,
-                "todo": todo,
-                "reuse": dict(reuse.reasons) if reuse else None,
-            },
-        )
+        reasons = dict(reuse.reasons) if reuse else None
+        self._emit("started", {"planned": tally.planned, "todo": todo, "reuse": reasons})
 
     def tick(self, tally: Tally, *, last: bool = False) -> None:
         """Print ``event: progress``, or ``finished``."""
         self._emit("finished" if last else "progress", _facts(tally))
 
     def _emit(self, event: str, facts: JsonDict) -> None:
-        self._write(dumps({"event": event, "benchmark": self._name, **facts}).decode() + "\n")
+        document = {"event": event, "benchmark": self._name, **facts}
+        self._write(f"{dumps(document).decode()}\n")
 
 
 def describe(tally: Tally) -> str:
@@ -219,7 +214,12 @@ def describe_reuse(reuse: ReusePlan) -> str:
 
 def _facts(tally: Tally) -> JsonDict:
     """Return the counts as data."""
+    paused: str | None = None
     outage = tally.health.paused
+    if outage is not None:
+        paused = f"{outage.service}: {outage.reason}"
+    # A copy, because other threads change the counts meanwhile.
+    retrying = tally.health.retrying.copy()
     return {
         "at": round(time.time(), 3),
         "done": tally.done,
@@ -230,8 +230,8 @@ def _facts(tally: Tally) -> JsonDict:
         "steps_per_second": round(tally.rate, 2),
         "eta_seconds": tally.eta_seconds,
         "in_flight": tally.in_flight,
-        "retrying": sum(tally.health.retrying.copy().values()),
-        "paused": f"{outage.service}: {outage.reason}" if outage is not None else None,
+        "retrying": sum(retrying.values()),
+        "paused": paused,
         "tokens": tally.tokens,
         "cost_usd": tally.cost_usd or None,
     }

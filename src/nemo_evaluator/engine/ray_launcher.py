@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 
-def command_of(words: Sequence[str]) -> list[str]:
-    """Convert the older flags to arguments of ``nel``; an API key is put into the environment."""
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the older flags."""
     parser = argparse.ArgumentParser(
         prog="ray_launcher", description="Run one benchmark on a Ray cluster."
     )
@@ -25,25 +25,25 @@ def command_of(words: Sequence[str]) -> list[str]:
     parser.add_argument(
         "--shuffle-seed", type=int, default=42, help="order of the problems; negative: as they are"
     )
-    flags = parser.parse_args(words)
+    return parser
+
+
+def command_of(words: Sequence[str]) -> list[str]:
+    """Convert the older flags to arguments of ``nel``; an API key is put into the environment."""
+    flags = _parser().parse_args(words)
     if flags.api_key is not None:
         os.environ["NEMO_API_KEY"] = flags.api_key
-    seed = flags.shuffle_seed if flags.shuffle_seed >= 0 else "null"
+    seed = str(flags.shuffle_seed)
+    if flags.shuffle_seed < 0:
+        seed = "null"
     overrides = [
         "cluster.type=ray",
         f"cluster.shards={flags.shards}",
         f"benchmarks.0.shuffle_seed={seed}",
     ]
-    command = [
-        "eval",
-        "run",
-        "--bench",
-        flags.benchmark,
-        "--repeats",
-        str(flags.repeats),
-        "-o",
-        flags.output_dir,
-    ]
+    command = ["eval", "run", "--bench", flags.benchmark]
+    command += ["--repeats", str(flags.repeats)]
+    command += ["-o", flags.output_dir]
     for name in ("max_problems", "model_url", "model_id", "system_prompt"):
         value = getattr(flags, name)
         if value is not None:

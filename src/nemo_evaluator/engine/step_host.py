@@ -34,8 +34,11 @@ class Outbox(Journal):
     """Replaces the journal: records are kept here for the process that writes them."""
 
     def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            # On another machine.
+            folder = Path(tempfile.gettempdir())
         # Tracebacks are written next to this path.
-        self.path = TaskPaths(folder if folder.is_dir() else Path(tempfile.gettempdir())).journal
+        self.path = TaskPaths(folder).journal
         self.checksum = ""
         self.records: list[StepRecord] = []
         self.news = asyncio.Event()
@@ -108,17 +111,11 @@ class StepHost:
         if halted is not None:
             self._halt.set(halted.kind, halted.reason, drain=halted.drain)
         for index, (budget, charged) in enumerate(zip(self._job.budgets, elsewhere, strict=False)):
-            budget.resume(**spent_beyond(charged, self._elsewhere[index]))
+            newly_charged = spent_beyond(charged, self._elsewhere[index])
+            budget.resume(**newly_charged)
             self._elsewhere[index] = charged
-        for step, answer in leases:
-            step_number = step.problem_idx * self._job.repeats + step.repeat
-            if answer is not None:
-                self._outbox.store(step_number, answer)
-                self._ctx.index.set_answer(step, step_number)
-                self._ctx.reuse.decisions[step_number] = VERIFY
-            task = asyncio.create_task(self._run(step), context=self._context.copy())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        for lease in leases:
+            self._start(lease)
         try:
             await asyncio.wait_for(self._outbox.news.wait(), _PATIENCE)
             await asyncio.sleep(_GATHER)
@@ -141,7 +138,21 @@ class StepHost:
         await asyncio.gather(*tasks, return_exceptions=True)
         return self._fetch()
 
+    def _start(self, lease: Lease) -> None:
+        """Start a task for a leased step; a step with an answer is only verified."""
+        step = lease.step
+        if lease.answer is not None:
+            # The number of the step takes the place of an offset in a journal.
+            step_number = step.problem_idx * self._job.repeats + step.repeat
+            self._outbox.store(step_number, lease.answer)
+            self._ctx.index.set_answer(step, step_number)
+            self._ctx.reuse.decisions[step_number] = VERIFY
+        task = asyncio.create_task(self._run(step), context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _fetch(self) -> Reply:
+        """Take the records and charges that have not been delivered yet."""
         self._outbox.news.clear()
         reply = self._reply
         self._reply = Reply()

@@ -91,16 +91,12 @@ class StepSolver:
         started = time.perf_counter()
         try:
             answer = await self._solve(work.seed, sandbox, session)
-            is_limited = answer.error or answer.error_kind in _OUT_OF_BUDGET
-            if is_limited or (session is not None and session.spent):
-                work.label = Cause.BUDGET
-            else:
-                work.label = None
+            out_of_budget = bool(answer.error) or answer.error_kind in _OUT_OF_BUDGET
+            if session is not None and session.spent:
+                out_of_budget = True
+            work.label = Cause.BUDGET if out_of_budget else None
         except BudgetError as error:
-            partial_answer = None
-            if scope.partial:
-                partial_answer = scope.partial(f"{error.cause} ({error.message})")
-            answer = partial_answer or SolveResult(response="", error=error.message)
+            answer = _answer_so_far(scope, error)
             work.label = Cause.BUDGET
         if session is not None:
             agent_name = str(self._ctx.solver.settings.get("type", "outside"))
@@ -166,3 +162,12 @@ class StepSolver:
         # During an outage no request could succeed, so this does not count as an attempt.
         server_is_gone = self._ctx.tally.health.paused is not None
         return TransportError(message, attempts=0 if server_is_gone else 1)
+
+
+def _answer_so_far(scope: CallScope, error: BudgetError) -> SolveResult:
+    """Return the partial answer of a solver whose budget is spent; an empty one if the solver keeps none."""
+    if scope.partial:
+        partial_answer = scope.partial(f"{error.cause} ({error.message})")
+        if partial_answer:
+            return partial_answer
+    return SolveResult(response="", error=error.message)

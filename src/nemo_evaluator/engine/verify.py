@@ -90,11 +90,12 @@ class Verifier:
 
             self._stand_by = default_judge(clients[_JUDGE_CLIENT], environment)
         has_judge = self._judge is not None or self._stand_by is not None
-        if has_judge or self._primary is not None or elsewhere is not None:
-            return
-        facts = environment.facts()
-        if lacks_judge(facts, allow_fallback=self._fallback):
-            raise UsageError(NEEDS_JUDGE, hint=judge_hint(facts))
+        # The reward then comes from a metric or from the scoring service, not from the benchmark.
+        is_replaced = self._primary is not None or elsewhere is not None
+        if not has_judge and not is_replaced:
+            facts = environment.facts()
+            if lacks_judge(facts, allow_fallback=self._fallback):
+                raise UsageError(NEEDS_JUDGE, hint=judge_hint(facts))
 
     def _compose(self, scoring: ScoringConfig, clients: Mapping[str, Client]) -> None:
         """Build the metrics of a config and choose the headline.
@@ -114,7 +115,8 @@ class Verifier:
         if not self._primary and not self._defaults:
             self._primary = self._metrics[0].name
         judges = [metric.name for metric in scoring.metrics if metric.type in JUDGES]
-        self._judge = judges[0] if judges else None
+        if judges:
+            self._judge = judges[0]
         metric_fingerprints = [metric.fingerprint for metric in self._metrics]
         self.fingerprint = digest(
             [self.fingerprint, self._defaults, self._primary, metric_fingerprints]
@@ -154,22 +156,24 @@ class Verifier:
             verdict = given
         elif self._defaults:
             try:
-                verdict = checked_verdict(await self._own.verify_answer(response, seed, sandbox))
+                own_verdict = await self._own.verify_answer(response, seed, sandbox)
+                verdict = checked_verdict(own_verdict)
             except BaseException as error:
                 _SCORER.attribute(error)
                 raise
         else:
+            # The headline metric fills in the reward.
             verdict = VerifyResult(0.0, None, {"method": f"metric:{self._primary}"})
+        needs_judge = verdict.scoring_details.get("needs_judge")
+        if not self._metrics and not needs_judge:
+            return verdict
+        sample = MetricInput(response, seed, sandbox, found=verdict.scoring_details)
         if self._metrics:
-            await self._measure(
-                verdict, MetricInput(response, seed, sandbox, found=verdict.scoring_details)
-            )
-        elif verdict.scoring_details.get("needs_judge"):
-            if self._stand_by is None:
-                self._without_judge(verdict)
-                return verdict
-            sample = MetricInput(response, seed, sandbox, found=verdict.scoring_details)
-            result = await self._one(self._stand_by, sample)
+            await self._measure(verdict, sample)
+        elif self._stand_by is None:
+            self._without_judge(verdict)
+        else:
+            result = await self._run_metric(self._stand_by, sample)
             details = dict(verdict.scoring_details)
             del details["needs_judge"]
             verdict.scoring_details = details
@@ -178,18 +182,21 @@ class Verifier:
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
         """Run all metrics on a sample and add their results to the verdict."""
-        outcomes = await asyncio.gather(
-            *(self._one(metric, sample) for metric in self._metrics), return_exceptions=True
-        )
+        measurements = [self._run_metric(metric, sample) for metric in self._metrics]
+        outcomes = await asyncio.gather(*measurements, return_exceptions=True)
         results: dict[str, MetricResult] = {}
         # All metrics finish before the first failure is raised: their requests are already paid for.
         for metric, result in zip(self._metrics, outcomes, strict=True):
             if isinstance(result, BaseException):
                 raise result
             results[metric.name] = result
-        details = verdict.scoring_details = dict(verdict.scoring_details)
+        # A copy, because the metrics have seen the original as their input.
+        details = dict(verdict.scoring_details)
         needs_judge = bool(details.pop("needs_judge", False))
-        headline = self._primary or (self._judge if needs_judge else None)
+        verdict.scoring_details = details
+        headline = self._primary
+        if not headline and needs_judge:
+            headline = self._judge
         if headline is not None:
             _lead_with(results[headline], verdict)
         elif needs_judge:
@@ -208,9 +215,9 @@ class Verifier:
     @property
     def judged(self) -> bool:
         """Whether any metric is a judge that can be checked."""
-        return self._stand_by is not None or any(
-            isinstance(metric, Checkable) for metric in self._metrics
-        )
+        if self._stand_by is not None:
+            return True
+        return any(isinstance(metric, Checkable) for metric in self._metrics)
 
     async def check_judges(self, first: SeedResult) -> dict[str, JudgeCheck]:
         """Check that every judge can tell a right answer from a wrong one.
@@ -224,18 +231,16 @@ class Verifier:
         Raises:
             JudgeError: If a judge fails the check: its verdicts would be meaningless.
         """
-        needs_judge = self._environment.facts().needs_judge
-        metrics = [
-            *self._metrics,
-            *([self._stand_by] if self._stand_by is not None and needs_judge else []),
-        ]
+        metrics = list(self._metrics)
+        if self._stand_by is not None and self._environment.facts().needs_judge:
+            metrics.append(self._stand_by)
         costs: dict[str, JudgeCheck] = {}
         for metric in metrics:
             if isinstance(metric, Checkable):
                 costs[metric.name] = await metric.check(first)
         return costs
 
-    async def _one(self, metric: Metric, sample: MetricInput) -> MetricResult:
+    async def _run_metric(self, metric: Metric, sample: MetricInput) -> MetricResult:
         """Run one metric and check its reward."""
         with boundary(Cause.SCORER):
             result = await metric.measure(sample)
@@ -246,13 +251,11 @@ class Verifier:
     def sums_up(self) -> bool:
         """Whether ``aggregate`` can return anything."""
         environment = self._environment
-        has_summary = (
-            type(environment).summarize is not EvalEnvironment.summarize
-            or environment.facts().summary is not None
-        )
-        return has_summary or any(
-            getattr(metric, "aggregate", None) is not None for metric in self._metrics
-        )
+        if type(environment).summarize is not EvalEnvironment.summarize:
+            return True
+        if environment.facts().summary is not None:
+            return True
+        return any(getattr(metric, "aggregate", None) is not None for metric in self._metrics)
 
     def aggregate(self, results: Path) -> dict[str, ValueEntry]:
         """Compute the scores that need all rows, such as the benchmark's summary or the agreement of judges.
@@ -282,7 +285,9 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
     details = verdict.scoring_details
     for stale in ("unparsed", "fallback", "warning", "correct"):
         details.pop(stale, None)
-    details |= {key: value for key, value in result.details.items() if _is_short(key, value)}
+    for key, value in result.details.items():
+        if _is_short(key, value):
+            details[key] = value
     if "extracted" in result.details:
         extracted = result.details["extracted"]
         if extracted is None:
@@ -293,9 +298,11 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
 
 def _is_short(key: str, value: object) -> bool:
     """Whether a detail of the headline metric is a grade or flag that is copied to the top level."""
-    return not key.startswith("judge_") and (
-        isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) < _SHORT)
-    )
+    if key.startswith("judge_"):
+        return False
+    if isinstance(value, str):
+        return len(value) < _SHORT
+    return isinstance(value, (bool, int, float))
 
 
 def lacks_judge(facts: EnvironmentFacts, *, allow_fallback: bool) -> bool:
@@ -305,7 +312,9 @@ def lacks_judge(facts: EnvironmentFacts, *, allow_fallback: bool) -> bool:
 
 def judge_hint(facts: EnvironmentFacts) -> str:
     """Return a hint on how to configure a judge, and whether a fallback exists."""
-    return _ADD_JUDGE + (_FALL_BACK if facts.has_fallback else "")
+    if facts.has_fallback:
+        return f"{_ADD_JUDGE}{_FALL_BACK}"
+    return _ADD_JUDGE
 
 
 def _details(results: Path, key: str | None = None) -> Iterator[JsonDict]:

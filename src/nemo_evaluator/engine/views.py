@@ -60,21 +60,13 @@ def write_views(
     trajectories_file = _replacing(task.trajectories, columns.digests)
     with results_file as write_result, trajectories_file as write_trajectory:
         for problem in _in_order(plan):
-            rows = 0
-            for repeat in range(plan.repeats):
-                step = Step(problem, repeat)
-                outcome_at = index.outcome(step)
-                if outcome_at is None:
-                    continue
-                answer_at = index.answer(step)
-                # Read in the order in which they were written.
-                answer = journal.answer_at(answer_at) if answer_at is not None else None
-                outcome = journal.outcome_at(outcome_at)
-                if _is_absent(outcome):
-                    continue
-                rows += 1
+            has_rows = False
+            for answer, outcome in _settled_steps(problem, plan.repeats, journal, index=index):
+                has_rows = True
                 row = result_row(answer, outcome)
-                turns = trajectory_of(answer, row) if answer is not None else []
+                turns: list[TrajectoryDocument] = []
+                if answer is not None:
+                    turns = trajectory_of(answer, row)
                 if full and turns:
                     row["trajectory"] = turns
                 category = columns.add(answer, outcome, row)
@@ -83,8 +75,28 @@ def write_views(
                 )
                 write_result(dumps(row) + b"\n")
                 write_trajectory(dumps(trajectory) + b"\n")
-            columns.samples += rows > 0
+            if has_rows:
+                columns.samples += 1
     return columns
+
+
+def _settled_steps(
+    problem: int, repeats: int, journal: Journal, *, index: StepIndex
+) -> Iterator[tuple[AnswerRecord | None, OutcomeRecord]]:
+    """Yield the answer, if there is one, and the outcome of each repeat of a problem that gets a row."""
+    for repeat in range(repeats):
+        step = Step(problem, repeat)
+        outcome_at = index.outcome(step)
+        if outcome_at is None:
+            continue
+        # Answer and outcome are read in the order in which they were written.
+        answer: AnswerRecord | None = None
+        answer_at = index.answer(step)
+        if answer_at is not None:
+            answer = journal.answer_at(answer_at)
+        outcome = journal.outcome_at(outcome_at)
+        if not _is_absent(outcome):
+            yield answer, outcome
 
 
 def trajectory_of(answer: AnswerRecord, row: ResultRow) -> list[TrajectoryDocument]:

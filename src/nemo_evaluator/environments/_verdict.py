@@ -172,8 +172,11 @@ def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:
         unlocated_functions,
         _plain(settings),
     ]
-    imports_digest = imported_sources(path for path in files if not _is_own(path)).digest()
-    return digest([*identity, imports_digest] if imports_digest else identity)
+    user_files = [path for path in files if not _is_own(path)]
+    imports_digest = imported_sources(user_files).digest()
+    if imports_digest:
+        identity.append(imports_digest)
+    return digest(identity)
 
 
 def _scoring_text(path: Path) -> str:
@@ -234,6 +237,7 @@ def _gather(
     if file is not None:
         files.update(_files_of_module(file))
     elif code is not None:
+        # A function without a file is identified by its code, any other object by its type.
         loose.append(repr((code.co_code, code.co_names)))
     else:
         loose.append(repr(type(function)))
@@ -269,10 +273,11 @@ def _is_near(function: Callable[..., Any], file: Path | None) -> bool:
 
 def _names(code: CodeType) -> set[str]:
     """Return the names that a function's code mentions, including nested functions."""
-    nested_names = [
-        _names(constant) for constant in code.co_consts if isinstance(constant, CodeType)
-    ]
-    return set(code.co_names).union(*nested_names)
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
 
 
 def _plain(value: Any) -> Any:

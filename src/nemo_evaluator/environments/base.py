@@ -207,12 +207,11 @@ class EvalEnvironment(ABC):
         """
         visited: set[object] = set()
         own_classes = [owner for owner in cls.__mro__ if owner not in EvalEnvironment.__mro__]
-        calls_judge = any(
-            "needs_judge" in code_words(member, visited)
-            for owner in own_classes
-            for member in vars(owner).values()
-        )
-        return EnvironmentFacts(frozenset({"judge"} if calls_judge else ()))
+        for owner in own_classes:
+            for member in vars(owner).values():
+                if "needs_judge" in code_words(member, visited):
+                    return EnvironmentFacts(frozenset({"judge"}))
+        return EnvironmentFacts(frozenset())
 
     @property
     def endpoint_type(self) -> str:

@@ -74,7 +74,8 @@ class PromptTemplate:
             elif name in columns or name in also:
                 self.columns.add(name)
                 has_format = bool(match["path"] or match["how"])
-                self._fields.append(_Field(name, match[0] if has_format else None))
+                formatted = match[0] if has_format else None
+                self._fields.append(_Field(name, formatted))
             else:
                 self._refuse(name, match, text, columns=columns)
                 self._add_literal(match[0])
@@ -98,9 +99,8 @@ class PromptTemplate:
             for prompt_field in self._fields:
                 value = row[prompt_field.name]
                 if prompt_field.formatted is not None:
-                    value = _FORMATTER.vformat(
-                        prompt_field.formatted, (), {prompt_field.name: value}
-                    )
+                    names = {prompt_field.name: value}
+                    value = _FORMATTER.vformat(prompt_field.formatted, (), names)
                 parts.append(value if type(value) is str else str(value))
                 parts.append(prompt_field.text_after)
         except KeyError as error:
@@ -111,7 +111,9 @@ class PromptTemplate:
 
     def _refuse(self, word: str, match: re.Match[str], text: str, columns: set[str]) -> None:
         """Raise UsageError for an unknown column, unless the braces look like LaTeX or a format."""
-        if _LATEX_BEFORE.search(text[: match.start()]) or match["how"] or match["path"]:
+        is_latex = _LATEX_BEFORE.search(text[: match.start()])
+        has_format = match["how"] or match["path"]
+        if is_latex or has_format:
             return
         available = sorted(columns)
         hint = did_you_mean(
@@ -134,7 +136,10 @@ def template_text(prompt: str, base: Path | None, where: str) -> str:
     """
     if not prompt.endswith(_FILES) or "\n" in prompt or "{" in prompt:
         return prompt
-    for path in [Path(prompt).expanduser(), *([base / prompt] if base else [])]:
+    candidates = [Path(prompt).expanduser()]
+    if base is not None:
+        candidates.append(base / prompt)
+    for path in candidates:
         if path.is_file():
             return path.read_text(encoding="utf-8")
     if " " in prompt:
@@ -173,11 +178,16 @@ class FewShot:
         Raises:
             UsageError: There are not enough examples.
         """
-        pool = self._pool(row.get(self.by) if self.by else None)
-        examples = [example for example in pool if example != row][: self.count]
+        group: Any = None
+        group_text = ""
+        if self.by:
+            group = row.get(self.by)
+            group_text = f" with {self.by} {group!r}"
+        other_rows = [example for example in self._pool(group) if example != row]
+        examples = other_rows[: self.count]
         if len(examples) < self.count:
-            group = f" with {self.by} {row.get(self.by)!r}" if self.by else ""
-            message = f"fewshot: {self.count} examples were asked for, {self.source.source} has {len(examples)}{group}"
+            available = f"{self.source.source} has {len(examples)}{group_text}"
+            message = f"fewshot: {self.count} examples were asked for, {available}"
             raise UsageError(message, hint=f"set fewshot to at most {len(examples)}")
         return examples
 

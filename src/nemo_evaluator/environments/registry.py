@@ -92,10 +92,9 @@ def get_environment(
     for key in keywords:
         if not accepts_any_name and key not in accepted:
             own_parameters = sorted({*accepted} - {"num_examples", "num_fewshot"})
-            raise UsageError(
-                f"benchmark {name!r} has no parameter {key!r}",
-                hint=f"accepted: {', '.join(own_parameters) or 'none'}",
-            )
+            accepted_text = ", ".join(own_parameters) or "none"
+            message = f"benchmark {name!r} has no parameter {key!r}"
+            raise UsageError(message, hint=f"accepted: {accepted_text}")
     for key, value in common_options.items():
         if accepts_any_name or key in accepted:
             keywords[key] = value

@@ -139,7 +139,8 @@ class ServedBenchmark:
             raise RequestRejectedError("the body has no 'response'")
         is_evaluator_protocol = "expected" in body
         response = assistant_text(body["response"])
-        expected = str(body.get("expected" if is_evaluator_protocol else "expected_answer", ""))
+        answer_key = "expected" if is_evaluator_protocol else "expected_answer"
+        expected = str(body.get(answer_key, ""))
         seed = await self._seed_to_verify(body, expected)
         verdict = await self._verdict(response, seed)
         verdict_fields: JsonDict = {

@@ -90,7 +90,10 @@ class Job:
         lines = [f"{what}, run {self.run.run_id}"]
         for command in ("status", "logs -f", "stop"):
             lines.append(f"  nel eval {command} {self.run.run_id}")
-        print(dumps(event_facts).decode() if self.request.as_json else "\n".join(lines), flush=True)
+        message = "\n".join(lines)
+        if self.request.as_json:
+            message = dumps(event_facts).decode()
+        print(message, flush=True)
 
     def refuse_unfinished(self) -> None:
         """Raise UsageError if the folder holds an unfinished run: it is never overwritten silently."""
@@ -225,7 +228,10 @@ class Executor(ABC):
         if not path.is_file():
             raise UsageError(f"{path} does not exist", hint="the run has not logged anything yet")
         with path.open(encoding="utf-8", errors="replace") as file:
-            yield from file if tail is None else deque(file, maxlen=tail)
+            if tail is None:
+                yield from file
+            else:
+                yield from deque(file, maxlen=tail)
             while follow:
                 is_over = self.life(run) is None
                 yield from file  # After the check, so that the last lines are not missed.

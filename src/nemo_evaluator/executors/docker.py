@@ -231,7 +231,8 @@ def _outermost(folders: list[Path]) -> list[Path]:
             raise UsageError(
                 "/ cannot be mounted in a container", hint="start the run in a folder of its own"
             )
-        if folder.is_dir() and not any(folder.is_relative_to(parent) for parent in outermost):
+        is_inside_another = any(folder.is_relative_to(parent) for parent in outermost)
+        if folder.is_dir() and not is_inside_another:
             outermost.append(folder)
     return outermost
 

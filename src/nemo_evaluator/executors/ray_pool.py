@@ -217,7 +217,9 @@ class RayPool:
             )
             self._actors[number] = actor_class.remote()
         worker = self._actors[number]
-        fingerprints = await self._opened(number, worker.open.remote(task, *queue.counts()), queue)
+        scored, reused = queue.counts()
+        opening = worker.open.remote(task, scored, reused)
+        fingerprints = await self._opened(number, opening, queue)
         if fingerprints is None:
             return
         if fingerprints != queue.fingerprints:
@@ -229,13 +231,15 @@ class RayPool:
             leases = await queue.lease(most_new_steps, wait=not held)
             held.update(lease.step for lease in leases)
             if not held:
+                # No step is left.
                 return
             halted = Halted.of(queue.halt)
             if halted is not None:
                 # The exception itself stays in this process.
                 halted = halted._replace(error=None)
-            reply = worker.exchange.remote(leases, halted, queue.elsewhere(charged))
-            queue.take(held, await reply, charged)
+            charged_elsewhere = queue.elsewhere(charged)
+            reply = await worker.exchange.remote(leases, halted, charged_elsewhere)
+            queue.take(held, reply, charged)
         # The time for requests in flight is over.
         last_reply = await self._retire(number)
         if last_reply is not None:

@@ -259,7 +259,10 @@ def _content_part(part: Any) -> Any:
     if path:
         return model.ContentText(text=f"[{source.get('media_type')} {path}]")
     text = part.get("text")
-    return model.ContentText(text=_text(part if text is None else text))
+    if text is None:
+        # A part of unknown form is shown as it is.
+        text = part
+    return model.ContentText(text=_text(text))
 
 
 def _call(call: JsonDict) -> Any:

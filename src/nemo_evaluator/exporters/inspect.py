@@ -260,26 +260,35 @@ def to_header(bundle: ExportBundle, rows: LoggedRows) -> Any:
     """
     bench = bundle.benchmark
     coverage = bundle.coverage
-    scored = rows.count if coverage.scored is None else coverage.scored
+    scored = coverage.scored
+    if scored is None:
+        scored = rows.count
+    results = log.EvalResults(
+        total_samples=coverage.planned or rows.count,
+        completed_samples=scored,
+        scores=_scores(bundle, scored, coverage.failed),
+        metadata={
+            "coverage": bench.get("coverage") or {},
+            "truncated_share": bench.get("truncated_share"),
+            "unparsed_share": bench.get("unparsed_share"),
+            "categories": bench.get("categories") or {},
+            "validity": bundle.validity,
+        },
+    )
+    step = log.EvalPlanStep(solver=_solver(bundle), params={})
+    status = "success"
+    eval_error = None
     error = _error(bundle, rows.count)
+    if error is not None:
+        status = "error"
+        eval_error = sample.to_error(error)
     return log.EvalLog(
-        status="success" if error is None else "error",
+        status=status,
         eval=_spec(bundle, list(rows.ids)),
-        plan=log.EvalPlan(name="nel", steps=[log.EvalPlanStep(solver=_solver(bundle), params={})]),
-        results=log.EvalResults(
-            total_samples=coverage.planned or rows.count,
-            completed_samples=scored,
-            scores=_scores(bundle, scored, coverage.failed),
-            metadata={
-                "coverage": bench.get("coverage") or {},
-                "truncated_share": bench.get("truncated_share"),
-                "unparsed_share": bench.get("unparsed_share"),
-                "categories": bench.get("categories") or {},
-                "validity": bundle.validity,
-            },
-        ),
+        plan=log.EvalPlan(name="nel", steps=[step]),
+        results=results,
         stats=log.EvalStats(**_times(bundle), model_usage=rows.usage),
-        error=None if error is None else sample.to_error(error),
+        error=eval_error,
     )
 
 
@@ -306,7 +315,8 @@ def _times(bundle: ExportBundle) -> dict[str, str]:
 
 def _solver(bundle: ExportBundle) -> str:
     """Return the type of the run's solver."""
-    return str((bundle.config.get("solver") or {}).get("type") or "simple")
+    solver = bundle.config.get("solver") or {}
+    return str(solver.get("type") or "simple")
 
 
 def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
@@ -315,6 +325,13 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
     bench = bundle.benchmark
     scorers = [sample.NATIVE]
     scorers += [sample.score_name(name) for name in _extra_scorers(bundle)]
+    dataset = log.EvalDataset(
+        name=bundle.name,
+        samples=bench.get("samples"),
+        sample_ids=ids or None,
+        shuffled=_shuffled(config),
+    )
+    run_config = log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems"))
     return log.EvalSpec(
         eval_id=bundle.run_id,
         run_id=bundle.run_id,
@@ -323,16 +340,11 @@ def _spec(bundle: ExportBundle, ids: list[int]) -> Any:
         task_id=bundle.run_id,
         solver=_solver(bundle),
         tags=["INVALID"] if bundle.invalid else None,
-        dataset=log.EvalDataset(
-            name=bundle.name,
-            samples=bench.get("samples"),
-            sample_ids=ids or None,
-            shuffled=_shuffled(config),
-        ),
+        dataset=dataset,
         model=bundle.model or sample.NO_MODEL,
         model_base_url=config.get("base_url"),
         model_generate_config=_generate_config(config.get("generation") or {}),
-        config=log.EvalConfig(epochs=bench.get("repeats") or 1, limit=config.get("max_problems")),
+        config=run_config,
         packages={"nemo_evaluator": bundle.sdk_version},
         scorers=[{"name": name} for name in scorers],
         metadata={"config_hash": bundle.document.get("config_hash"), "nel_config": config},
@@ -375,15 +387,14 @@ def _scores(bundle: ExportBundle, scored: int, failed: int | None) -> list[Any]:
         metrics_by_scorer[sample.score_name(name)] = {"mean": raw_scores[name]}
     eval_scores: list[Any] = []
     for scorer, metrics in metrics_by_scorer.items():
-        eval_scores.append(
-            log.EvalScore(
-                name=scorer,
-                scorer=scorer,
-                scored_samples=scored,
-                unscored_samples=failed,
-                metrics={name: _metric(name, raw_metric) for name, raw_metric in metrics.items()},
-            )
+        eval_score = log.EvalScore(
+            name=scorer,
+            scorer=scorer,
+            scored_samples=scored,
+            unscored_samples=failed,
+            metrics={name: _metric(name, raw_metric) for name, raw_metric in metrics.items()},
         )
+        eval_scores.append(eval_score)
     return eval_scores
 
 

@@ -57,12 +57,14 @@ def job_of(request: RunRequest) -> Job:
     except ConfigError as error:
         raise error.with_rest(find_problems) from None
     shard = shard_of(request)
-    whole_run_id = None
-    if shard is not None and request.shard is None:
-        # The environment names the shard: an executor started it as a part of the listed run.
-        whole_run_id = request.run_id
-    # On another machine, the environment may not name the shard.
-    shard_text = f"{shard.index}/{shard.total}" if shard is not None else None
+    whole_run_id: str | None = None
+    shard_text: str | None = None
+    if shard is not None:
+        # In the request, because the environment of another machine may not name the shard.
+        shard_text = f"{shard.index}/{shard.total}"
+        if request.shard is None:
+            # The environment names the shard: an executor started it as a part of the listed run.
+            whole_run_id = request.run_id
     request = replace(request, cwd=str(Path.cwd()), shard=shard_text)
     output_dir = _shard_dir(Path(loaded.config.output.dir), shard)
     run = _new_run(request, loaded, output_dir, config_dir=env_folder)
@@ -88,7 +90,8 @@ def _new_run(
     run_id = request.run_id
     if not run_id and request.resume:
         earlier_run = load_run(output_dir)
-        run_id = earlier_run.run_id if earlier_run is not None else None
+        if earlier_run is not None:
+            run_id = earlier_run.run_id
     models: list[str] = []
     for benchmark in config.benchmarks:
         service = benchmark.solver.model_service

@@ -103,7 +103,10 @@ def _result_folders(root: Path) -> list[Path]:
     """Return the folders with the results of a run: its own, or those of its shards until they are merged."""
     shard_folders = sorted(root.glob("shard_*"), key=_shard_number)
     is_merged = any(folder.parent == root for folder in task_folders(root))
-    return shard_folders if shard_folders and not is_merged else [root]
+    # Before the merge, the results are in the shards only.
+    if shard_folders and not is_merged:
+        return shard_folders
+    return [root]
 
 
 def _shard_number(folder: Path) -> int:
@@ -271,9 +274,9 @@ def benchmark_status(folder: Path, session: JsonDict, *, running: bool) -> Bench
     progress = BenchmarkFolder(folder).progress()
     done_rows = progress.scored + progress.failed
     total = as_count(session.get("planned"))
+    status = "running" if running else "not finished"
     try:
         bundle = newest_bundle(folder)
-        status = "running" if running else "not finished"
         if bundle is not None:
             status = bundle.status
     except UsageError as error:

@@ -103,7 +103,8 @@ class IntervalPlot:
         """The position of a value on the axis, in percent."""
         low, high = self.bounds
         share = (value - low) / (high - low)
-        return round(100 * min(1.0, max(0.0, share)), 2)
+        share_in_view = min(1.0, max(0.0, share))
+        return round(100 * share_in_view, 2)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
@@ -146,7 +147,11 @@ class Bins:
     def tail(self) -> bool:
         """Whether the last bar contains the whole tail up to the maximum; it is drawn as wide as the others."""
         edges = self.histogram.edges
-        return len(edges) > 2 and (edges[-1] - edges[-2]) > 1.5 * (edges[1] - edges[0])
+        if len(edges) <= 2:
+            return False
+        first_width = edges[1] - edges[0]
+        last_width = edges[-1] - edges[-2]
+        return last_width > 1.5 * first_width
 
     @property
     def width(self) -> float:
@@ -160,12 +165,14 @@ class Bins:
         first_edge = edges[0]
         last_edge = edges[bars_on_scale]
         scale_width = bars_on_scale * self.width
-        return round(self.left + scale_width * (value - first_edge) / (last_edge - first_edge), 2)
+        share_of_scale = (value - first_edge) / (last_edge - first_edge)
+        return round(self.left + scale_width * share_of_scale, 2)
 
     def y(self, count: float) -> float:
         """The vertical position of a count."""
         largest_count = max(self.histogram.counts) or 1
-        return round(self.base - (self.base - self.top) * count / largest_count, 2)
+        height = (self.base - self.top) * count / largest_count
+        return round(self.base - height, 2)
 
     @property
     def bars(self) -> list[tuple[float, float, str]]:

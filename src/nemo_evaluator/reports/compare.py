@@ -158,7 +158,13 @@ def state_of(entry: CategoryDelta, report: RegressionReport) -> str:
 
 def worst_first(report: RegressionReport) -> list[tuple[str, CategoryDelta]]:
     """The categories with their entries, the largest loss first."""
-    return sorted(report.category_deltas.items(), key=lambda item: report.better * item[1]["delta"])
+
+    def gain(category: tuple[str, CategoryDelta]) -> float:
+        """How much better the candidate is on a category; negative for a loss."""
+        _, entry = category
+        return float(report.better * entry["delta"])
+
+    return sorted(report.category_deltas.items(), key=gain)
 
 
 def categories(report: RegressionReport, width: int | None) -> list[str]:

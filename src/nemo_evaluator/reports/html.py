@@ -43,6 +43,10 @@ def render_html(report: EvalReport) -> str:
     sections: list[_ReportSection] = []
     for position, bench in enumerate(report.benchmarks):
         sections.append(_ReportSection(f"b{position}", names[position], bench, figures_of(bench)))
+    newest = max((bench.timestamp for bench in report.benchmarks), default="")
+    total_steps = sum(bench.n_results for bench in report.benchmarks)
+    total_tokens = _total(bench.runtime.total_tokens for bench in report.benchmarks)
+    total_cost = _total(bench.runtime.cost_usd for bench in report.benchmarks)
     return template("report.html.j2").render(
         report=report,
         sections=sections,
@@ -55,11 +59,11 @@ def render_html(report: EvalReport) -> str:
         w=words,
         colour=colour_of_model,
         meanings=explained(STATUSES),
-        when=max((bench.timestamp for bench in report.benchmarks), default=""),
-        total_tokens=_total(bench.runtime.total_tokens for bench in report.benchmarks),
+        when=newest,
+        total_tokens=total_tokens,
         distinct=_number_of_names(report),
-        total_steps=sum(bench.n_results for bench in report.benchmarks),
-        total_cost=_total(bench.runtime.cost_usd for bench in report.benchmarks),
+        total_steps=total_steps,
+        total_cost=total_cost,
     )
 
 

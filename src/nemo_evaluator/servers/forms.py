@@ -121,17 +121,21 @@ def _pyxis_options(
 
 
 def _apptainer_command(launch: Launch, step: JobStep, mounts: list[str]) -> list[str]:
+    """The ``apptainer`` command in front of the server's own; ``run`` starts the image's entrypoint."""
     image = launch.image or ""
-    argv = ["apptainer", "run" if launch.entrypoint else "exec"]
+    is_file = image.startswith("/") or image.endswith(".sif")
+    is_url = "://" in image
+    if not is_file and not is_url:
+        image = f"docker://{image}"
+    action = "run" if launch.entrypoint else "exec"
+    argv = ["apptainer", action]
     if launch.gpus != 0:
         argv += ["--nv"]
     for volume in mounts:
         argv += ["--bind", volume]
     if not step.mount_home:
         argv += ["--no-home"]
-    is_file = image.startswith("/") or image.endswith(".sif")
-    is_url = "://" in image
-    return [*argv, image if is_file or is_url else f"docker://{image}"]
+    return [*argv, image]
 
 
 def _all_mounts(launch: Launch, step: JobStep) -> list[str]:

@@ -187,7 +187,8 @@ class Server(ABC):
             lines = text.splitlines()[-_TAIL_LINES:]
         if not lines:
             return "  (the log is empty)"
-        return "\n".join(f"  | {scrub(line.rstrip())[-_TAIL_WIDTH:]}" for line in lines)
+        clean_lines = [scrub(line.rstrip())[-_TAIL_WIDTH:] for line in lines]
+        return "\n".join(f"  | {line}" for line in clean_lines)
 
 
 def _headers(key: Secret | None) -> dict[str, str]:

@@ -66,10 +66,14 @@ def fit(messages: list[Message], budget: int) -> list[Message]:
         if size_of(shortened) <= budget:
             return shortened
     turns_dropped = 0
-    while len(turns) > 2 and size_of(list(chain(*turns))) > budget:
+    size = size_of(list(chain(*turns)))
+    # The lead and the last turn always stay.
+    while len(turns) > 2 and size > budget:
         del turns[1]
         turns_dropped += 1
-    return [*_noted(turns[0], turns_dropped), *chain(*turns[1:])]
+        size = size_of(list(chain(*turns)))
+    lead = _noted(turns[0], turns_dropped)
+    return [*lead, *chain(*turns[1:])]
 
 
 def _emptied(message: Message) -> Message:

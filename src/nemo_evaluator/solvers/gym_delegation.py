@@ -176,21 +176,22 @@ class GymDelegation:
         """
         if not agents:
             return self._head.base
+        names: list[str] = []
         for agent in agents:
-            if self._agent in (
-                str(agent.get("process_name")).lower(),
-                str(agent.get("name")).lower(),
-            ):
+            process_name = str(agent.get("process_name"))
+            agent_name = str(agent.get("name"))
+            if self._agent in (process_name.lower(), agent_name.lower()):
                 return self._url_of(agent)
-        names = ", ".join(str(agent.get("process_name") or agent.get("name")) for agent in agents)
+            names.append(process_name if agent.get("process_name") else agent_name)
+        all_names = ", ".join(names)
         if self._agent and self._agent not in _TAKES_MODEL:
             raise NotFoundError(
                 f"the Gym server has no agent {self._settings.gym_agent!r}",
-                hint=f"it has: {names}",
+                hint=f"it has: {all_names}",
             )
         if len(agents) > 1:
             raise NotFoundError(
-                "the Gym server has several agents", hint=f"set gym_agent to one of: {names}"
+                "the Gym server has several agents", hint=f"set gym_agent to one of: {all_names}"
             )
         return self._url_of(agents[0])
 
@@ -316,6 +317,7 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[TrajectoryDo
         item_type = item.get("type", "message")
         call_id = str(item.get("call_id"))
         if item_type == "reasoning":
+            # It belongs to the message or call that follows.
             reasoning = content_text(item.get("summary") or item.get("content"))
         elif item_type == "function_call_output" and call_id in recorded_calls:
             builder.observe(call_id, str(item.get("output")), source="gym")
@@ -326,7 +328,8 @@ def _trajectory(task: SeedResult, response: JsonDict | str) -> list[TrajectoryDo
                 arguments = parse_arguments(item.get("arguments"))
                 calls.append(ToolCallInfo(call_id, str(item.get("name")), arguments))
             text = content_text(item.get("content"))
-            builder.agent(ModelResponse(text, reasoning_content=reasoning), calls)
+            reply = ModelResponse(text, reasoning_content=reasoning)
+            builder.agent(reply, calls)
             reasoning = None
     return builder.finish(status="completed")
 

@@ -135,7 +135,8 @@ class FolderAgent:
         if not result.ok and not result.timed_out:
             raise SolverError(f"agent {self.name} broke: {_exit(result)}")
         details = {"agent_exit_code": result.exit_code}
-        return answer_of(result.stdout.strip(), details, timeout if result.timed_out else None)
+        exceeded_limit = timeout if result.timed_out else None
+        return answer_of(result.stdout.strip(), details, exceeded_limit)
 
 
 def _read_if_exists(file: Path) -> str | None:

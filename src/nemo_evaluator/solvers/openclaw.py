@@ -122,7 +122,8 @@ class OpenClawSolver:
         if not config.skip_preflight:
             details["openclaw_version"] = await self._version(sandbox)
         token = uuid.uuid4().hex[:8]
-        home = await writable_place(sandbox, [f"{folder}-{token}" for folder in _PLACES])
+        possible_homes = [f"{folder}-{token}" for folder in _PLACES]
+        home = await writable_place(sandbox, possible_homes)
         env = self._environment(sandbox, model, home)
         await self._upload_config(sandbox, model, env)
         seconds_allowed = time_limit(
@@ -143,7 +144,8 @@ class OpenClawSolver:
             if timed_out:
                 details["openclaw_timed_out"] = True
                 break
-        return answer_of(answer, details, seconds_allowed if timed_out else None)
+        exceeded_limit = seconds_allowed if timed_out else None
+        return answer_of(answer, details, exceeded_limit)
 
     async def _upload_config(
         self, sandbox: Sandbox, model: ModelAccess, env: dict[str, str]
@@ -320,7 +322,8 @@ def _printed_answer(done: ExecResult, command: str) -> str:
         )
     error_message = _reported_error(result, payloads)
     if error_message or not done.ok or not result:
-        failure_text = str(error_message or (done.stderr or done.stdout).strip()[-500:])
+        output_tail = (done.stderr or done.stdout).strip()[-500:]
+        failure_text = str(error_message or output_tail)
         raise SolverError(f"agent openclaw broke: exit code {done.exit_code}: {failure_text}")
     if not answer.strip():
         raise SolverError("agent openclaw broke: it ended without an answer")

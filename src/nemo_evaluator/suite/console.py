@@ -60,7 +60,9 @@ class Console:
             return _Both(JsonProgress(interval=self._interval), log)
         if self._to_log_only:
             return log
-        return _Both(LineProgress(interval=self._interval, live=False if together else None), log)
+        # Benchmarks that run together cannot share a redrawn line; otherwise the terminal decides.
+        live = False if together else None
+        return _Both(LineProgress(interval=self._interval, live=live), log)
 
     def close(self) -> None:
         """Close the log."""

@@ -35,8 +35,8 @@ def run_exports(
             say(f"Exported to: {name}")
         except NelError as error:
             errors.append(f"{name}: {error.message}")
-            say(
-                f"export to {name} failed: {error.message}"
-                + (f" ({error.hint})" if error.hint else "")
-            )
+            message = f"export to {name} failed: {error.message}"
+            if error.hint:
+                message += f" ({error.hint})"
+            say(message)
     return errors

@@ -113,11 +113,13 @@ async def measure_noise(
             for bench in quiet_config.benchmarks:
                 key = bench.key
                 measured_by = await _fingerprints(config, running, key, folder=folder)
-                runs = []
+                runs: list[Bundle] = []
                 for index, concurrency in enumerate((levels[0], levels[0], levels[1])):
                     say(f"{key}: {index + 1} of 3, concurrency {concurrency}")
-                    builder = Builder(_at(quiet_config, concurrency), running, f"noise-{index}")
-                    runs.append(await _run_once(builder, key, folder / str(index)))
+                    run_config = _at(quiet_config, concurrency)
+                    builder = Builder(run_config, running, f"noise-{index}")
+                    bundle = await _run_once(builder, key, folder / str(index))
+                    runs.append(bundle)
                 report = _noise_report(runs, levels, measured_by)
                 target = TaskPaths(Path(config.output.dir) / safe_name(key)).noise
                 target.parent.mkdir(parents=True, exist_ok=True)

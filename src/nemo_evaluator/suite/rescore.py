@@ -50,9 +50,9 @@ async def rescore(
     journals = _journals(config, source, options.output_dir)
     result = SuiteResult()
     interrupts = Interrupts(options.say)
-    async with start_services(
-        config.only(_scoring_services(config)), options.output_dir, say=options.say
-    ) as running:
+    scoring_config = config.only(_scoring_services(config))
+    async with start_services(scoring_config, options.output_dir, say=options.say) as running:
+        # The services of the solvers are described, but not started.
         services: dict[str, RunningService] = {}
         for name, service in config.services.items():
             services[name] = running.get(name) or not_started(name, service)

@@ -201,4 +201,5 @@ def _note_end(checkpoint: Checkpoint, result: BenchmarkResult, say: Say) -> None
         if rule_text:
             say(f"{key}: stop rule: {rule_text}")
     bundles = TaskPaths(result.task_dir).bundles()
-    checkpoint.completed(key, bundles[-1] if bundles else result.task_dir)
+    result_path = bundles[-1] if bundles else result.task_dir
+    checkpoint.completed(key, result_path)

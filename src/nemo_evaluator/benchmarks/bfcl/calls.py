@@ -100,10 +100,14 @@ def _tagged(text: str) -> Iterator[str]:
     """Yield the text between the tags that some models put around their calls."""
     lower = text.lower()
     for tag in _TAGS:
-        start = lower.find(f"<{tag}>")
-        while start >= 0 and (end := lower.find(f"</{tag}>", start)) >= 0:
-            yield text[start + len(tag) + 2 : end].strip()
-            start = lower.find(f"<{tag}>", end)
+        opening_tag = f"<{tag}>"
+        start = lower.find(opening_tag)
+        while start >= 0:
+            end = lower.find(f"</{tag}>", start)
+            if end < 0:
+                break
+            yield text[start + len(opening_tag) : end].strip()
+            start = lower.find(opening_tag, end)
 
 
 def _from_json(text: str) -> list[Call] | None:

@@ -73,13 +73,13 @@ def _assignable(problems: list[list[str | None]]) -> bool:
     def place(call: int, seen: set[int]) -> bool:
         """Give a call an accepted call of its own, moving earlier calls if needed."""
         for accepted_index, problem in enumerate(problems[call]):
-            if problem is None and accepted_index not in seen:
-                seen.add(accepted_index)
-                if accepted_index not in call_by_accepted or place(
-                    call_by_accepted[accepted_index], seen
-                ):
-                    call_by_accepted[accepted_index] = call
-                    return True
+            if problem is not None or accepted_index in seen:
+                continue
+            seen.add(accepted_index)
+            is_free = accepted_index not in call_by_accepted
+            if is_free or place(call_by_accepted[accepted_index], seen):
+                call_by_accepted[accepted_index] = call
+                return True
         return False
 
     return all(place(call, set()) for call in range(len(problems)))
@@ -179,7 +179,9 @@ def _items_fit(value: Any, accepted: list[Any], inner: type | None) -> bool:
     for accepted_list in accepted:
         if not isinstance(accepted_list, list):
             return True
-        types = (inner, type(accepted_list[0]) if accepted_list else None)
+        types: list[type] = [inner]
+        if accepted_list:
+            types.append(type(accepted_list[0]))
         if all(type(item) in types for item in value):
             return True
     return False

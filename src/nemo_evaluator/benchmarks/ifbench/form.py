@@ -91,7 +91,8 @@ def listed(text: str, args: JsonDict) -> bool:
 def newline(text: str, args: JsonDict) -> bool:
     """Whether every line has exactly one word, and there are at least two lines."""
     lines = _filled_lines(text)
-    return len(lines) > 1 and all(len(line.split()) == 1 for line in lines)
+    words_per_line = [len(line.split()) for line in lines]
+    return len(lines) > 1 and set(words_per_line) == {1}
 
 
 def no_bullets_bullets(text: str, args: JsonDict) -> bool:
@@ -103,15 +104,22 @@ def no_bullets_bullets(text: str, args: JsonDict) -> bool:
             bullet_lines.append(number)
     if len(bullet_lines) < 2:
         return False
-    opening_sentences = sentences("\n".join(lines[: bullet_lines[0]]))
-    return sum(sentence.rstrip("*_ ").endswith(".") for sentence in opening_sentences) >= 2
+    opening_text = "\n".join(lines[: bullet_lines[0]])
+    full_stop_count = 0
+    for sentence in sentences(opening_text):
+        if sentence.rstrip("*_ ").endswith("."):
+            full_stop_count += 1
+    return full_stop_count >= 2
 
 
 def options(text: str, args: JsonDict) -> bool:
     """Whether the response is exactly one of the options."""
     option_texts = re.split(r"/|\s+or\s+|,\s*", args["options"])
-    answer = " ".join(text.split()).casefold().strip(" .!\"'*").rstrip(")").replace("’", "'")
-    return answer in {option.strip().casefold().rstrip(")") for option in option_texts}
+    option_labels = [option.strip().casefold().rstrip(")") for option in option_texts]
+    one_line = " ".join(text.split()).casefold()
+    # The parenthesis of a label such as "a)".
+    answer = one_line.strip(" .!\"'*").rstrip(")").replace("’", "'")
+    return answer in option_labels
 
 
 def output_template(text: str, args: JsonDict) -> bool:
@@ -188,11 +196,10 @@ def thesis(text: str, args: JsonDict) -> bool:
     A section is the text after a heading; without headings, the whole text is one section.
     """
     heading = r"(?m)^[^\S\n]*(?:#{1,6}\s.*|<h[1-6]>.*</h[1-6]>|\*\*[^*\n]+\*\*[^\S\n]*)$"
-    sections = [
-        section_text.strip() for section_text in re.split(heading, text) if section_text.strip()
-    ]
+    section_texts = [section_text.strip() for section_text in re.split(heading, text)]
+    sections = [section_text for section_text in section_texts if section_text]
     italics = re.compile(r"(?:<p>\s*)?<(i|em)\b[^>]*>\s*\S.*?</\1>", re.DOTALL | re.IGNORECASE)
-    return bool(sections) and all(italics.match(section) for section in sections)
+    return every(sections, italics.match)
 
 
 def title_case(text: str, args: JsonDict) -> bool:
@@ -202,7 +209,12 @@ def title_case(text: str, args: JsonDict) -> bool:
     for word in text_words[1:]:
         if word.casefold() not in _MINOR:
             major_words.append(word)
-    return every(major_words, lambda word: word[0].isupper() or not word[0].isalpha())
+    return every(major_words, _is_capitalised)
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether a word begins with a capital letter, or with a sign that is not a letter."""
+    return word[0].isupper() or not word[0].isalpha()
 
 
 def _plain(text: str) -> str:
@@ -226,18 +238,25 @@ def _table(text: str, delimiter: str) -> list[list[str]]:
 
 def _is_table(table: list[list[str]], header: list[str], rows: int) -> bool:
     """Whether a table has the header, the given number of further rows and no empty cells."""
-    if len(table) != rows + 1 or [cell.strip() for cell in table[0]] != header:
+    if len(table) != rows + 1:
         return False
-    return all(len(row) == len(header) and all(map(str.strip, row)) for row in table)
+    first_row = [cell.strip() for cell in table[0]]
+    if first_row != header:
+        return False
+    for row in table:
+        cells = [cell.strip() for cell in row]
+        if len(cells) != len(header) or "" in cells:
+            return False
+    return True
 
 
 def csv_special_character(text: str, args: JsonDict) -> bool:
     """Whether the response is the requested table of 14 rows with a special character in a quoted field."""
     header = ["ProductID", "Category", "Brand", "Price", "Stock"]
+    if not _is_table(_table(text, ","), header, 14):
+        return False
     quoted_fields = re.findall(r'(?:^|,)"([^"\n]+)"(?=,|\s*$)', text, re.MULTILINE)
-    return _is_table(_table(text, ","), header, 14) and any(
-        re.search(r"[^\w\s]", field) for field in quoted_fields
-    )
+    return any(re.search(r"[^\w\s]", field) for field in quoted_fields)
 
 
 def csv_quotes(text: str, args: JsonDict) -> bool:
@@ -259,8 +278,10 @@ def _unfenced(text: str) -> str:
 
 def date_format_list(text: str, args: JsonDict) -> bool:
     """Whether the response consists of at least five dates as YYYY-MM-DD, separated by commas."""
-    date_texts = [date_text.strip() for date_text in text.strip().rstrip(".").split(",")]
-    return len(date_texts) >= _FEWEST_DATES and all(_is_date(date_text) for date_text in date_texts)
+    parts = text.strip().rstrip(".").split(",")
+    if len(parts) < _FEWEST_DATES:
+        return False
+    return all(_is_date(part.strip()) for part in parts)
 
 
 def _is_date(part: str) -> bool:
@@ -293,12 +314,11 @@ def reverse_newline(text: str, args: JsonDict) -> bool:
     country_names: list[str] = []
     for line in text.strip().splitlines():
         if line.strip():
-            country_names.append(_plain(re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)))
-    return (
-        len(country_names) >= _FEWEST_COUNTRIES
-        and country_names == sorted(country_names, reverse=True)
-        and "zimbabwe" in country_names
-    )
+            without_bullet = re.sub(r"^\s*(?:\d+[.)]|[*-])\s*", "", line)
+            country_names.append(_plain(without_bullet))
+    if len(country_names) < _FEWEST_COUNTRIES or "zimbabwe" not in country_names:
+        return False
+    return country_names == sorted(country_names, reverse=True)
 
 
 def multiples(text: str, args: JsonDict) -> bool:
@@ -317,45 +337,45 @@ def word_reverse(text: str, args: JsonDict) -> bool:
     return "bald eagle" in backwards and "bald eagle" not in forwards
 
 
+def no_whitespace(text: str, args: JsonDict) -> bool:
+    """Whether there is no space or line break inside the response."""
+    return re.search(r"\s", text.strip()) is None
+
+
+def character_reverse(text: str, args: JsonDict) -> bool:
+    """Whether the response contains the answer, the bald eagle, spelled backwards."""
+    return "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
+
+
+def csv_city(text: str, args: JsonDict) -> bool:
+    """Whether the response is a table with a header of five names and seven rows."""
+    header = ["ID", "Country", "City", "Year", "Count"]
+    return _is_table(_table(text, ","), header, 7)
+
+
+def european_capitals_sort(text: str, args: JsonDict) -> bool:
+    """Whether the response lists the capitals north of 45 degrees, from north to south, separated by commas."""
+    capitals: list[str] = []
+    for part in text.strip().split(","):
+        name = _plain(part)
+        capitals.append(_SPELLINGS.get(name, name))
+    return tuple(capitals) == _CAPITALS
+
+
+def sentence_alphabet(text: str, args: JsonDict) -> bool:
+    """Whether there are twenty-six sentences that begin with A to Z in order."""
+    initials = [words(sentence)[0][0].lower() for sentence in sentences(text)]
+    return "".join(initials) == string.ascii_lowercase
+
+
 CHECKS: Final[dict[str, Check]] = {
-    **named(
-        "format",
-        emoji,
-        line_indent,
-        newline,
-        no_bullets_bullets,
-        options,
-        output_template,
-        parentheses,
-    ),
-    **named("format", quote_unquote, quotes, thesis, title_case),
-    **{"format:list": listed, "format:sub-bullets": sub_bullets},
-    "format:no_whitespace": lambda text, args: re.search(r"\s", text.strip()) is None,
-    **named(
-        "custom",
-        csv_quotes,
-        csv_special_character,
-        date_format_list,
-        mcq_count_length,
-        reverse_newline,
-    ),
-    **named("custom", multiples, word_reverse),
-    # The answer (the bald eagle) spelled backwards.
-    "custom:character_reverse": lambda text, args: (
-        "bald eagle" in text[::-1].casefold() and "eagle" not in text.casefold()
-    ),
-    # A header of five names and seven rows.
-    "custom:csv_city": lambda text, args: _is_table(
-        _table(text, ","), ["ID", "Country", "City", "Year", "Count"], 7
-    ),
-    # The capitals north of 45 degrees, from north to south, separated by commas.
-    "custom:european_capitals_sort": lambda text, args: (
-        tuple(_SPELLINGS.get(name, name) for name in map(_plain, text.strip().split(",")))
-        == _CAPITALS
-    ),
-    # Twenty-six sentences that begin with A to Z in order.
-    "custom:sentence_alphabet": lambda text, args: (
-        "".join(words(sentence)[0][0].lower() for sentence in sentences(text))
-        == string.ascii_lowercase
-    ),
+    # These two names are not names of functions in Python.
+    "format:list": listed,
+    "format:sub-bullets": sub_bullets,
+    **named("format", emoji, line_indent, newline, no_bullets_bullets, no_whitespace),
+    **named("format", options, output_template, parentheses, quote_unquote, quotes),
+    **named("format", thesis, title_case),
+    **named("custom", character_reverse, csv_city, csv_quotes, csv_special_character),
+    **named("custom", date_format_list, european_capitals_sort, mcq_count_length, multiples),
+    **named("custom", reverse_newline, sentence_alphabet, word_reverse),
 }

@@ -40,16 +40,18 @@ _BASES: Final = word_list("verbs")
 def keywords_multiple(text: str, args: JsonDict) -> bool:
     """Whether the five keywords occur exactly once, twice, three, five and seven times."""
     text_words = lower_words(text)
-    return all(
-        text_words.count(args[f"keyword{number}"].casefold()) == times
-        for number, times in enumerate(_TIMES, 1)
-    )
+    for number, times in enumerate(_TIMES, 1):
+        keyword_text = args[f"keyword{number}"].casefold()
+        if text_words.count(keyword_text) != times:
+            return False
+    return True
 
 
 def punctuation(text: str, args: JsonDict) -> bool:
     """Whether the response has an interrobang and every other punctuation mark: ``.,:;?!``."""
     without_interrobangs = re.sub(r"\?!|!\?|‽", "", text)
-    return without_interrobangs != text and all(mark in without_interrobangs for mark in ".,:;?!")
+    has_interrobang = without_interrobangs != text
+    return has_interrobang and all(mark in without_interrobangs for mark in ".,:;?!")
 
 
 def _trigrams(text: str) -> set[tuple[str, ...]]:
@@ -63,8 +65,9 @@ def overlap(text: str, args: JsonDict) -> bool:
     text_trigrams = _trigrams(text)
     if not text_trigrams:
         return False
-    share = 100 * len(text_trigrams & _trigrams(args["reference_text"])) / len(text_trigrams)
-    return bool(abs(share - args["percentage"]) <= _TOLERANCE)
+    shared_trigrams = text_trigrams & _trigrams(args["reference_text"])
+    percentage = 100 * len(shared_trigrams) / len(text_trigrams)
+    return bool(abs(percentage - args["percentage"]) <= _TOLERANCE)
 
 
 def _kinds(text: str) -> Counter[str]:
@@ -75,7 +78,8 @@ def _kinds(text: str) -> Counter[str]:
 def sentence_balance(text: str, args: JsonDict) -> bool:
     """Whether there are as many statements as questions and exclamations, and at least one of each."""
     kinds = _kinds(text)
-    return kinds["declarative"] > 0 and len({kinds[kind] for kind in _KINDS}) == 1
+    different_counts = {kinds[kind] for kind in _KINDS}
+    return kinds["declarative"] > 0 and len(different_counts) == 1
 
 
 def sentence_type(text: str, args: JsonDict) -> bool:
@@ -87,23 +91,25 @@ def sentence_type(text: str, args: JsonDict) -> bool:
 def sentence_words(text: str, args: JsonDict) -> bool:
     """Whether there are three sentences of equal length in characters that contain no word twice."""
     text_sentences = sentences(text)
+    if len(text_sentences) != 3:
+        return False
+    different_lengths = {len(sentence) for sentence in text_sentences}
+    if len(different_lengths) != 1:
+        return False
     all_words: list[str] = []
     for sentence in text_sentences:
-        for word in lower_words(sentence):
-            all_words.append(word)
-    return (
-        len(text_sentences) == 3
-        and len({len(sentence) for sentence in text_sentences}) == 1
-        and len(all_words) == len(set(all_words))
-    )
+        all_words += lower_words(sentence)
+    return len(all_words) == len(set(all_words))
 
 
 def stop_words(text: str, args: JsonDict) -> bool:
     """Whether at most the given percentage of the words are stop words."""
     text_words = lower_words(text)
-    return bool(text_words) and bool(
-        100 * sum(word in STOP_WORDS for word in text_words) / len(text_words) <= args["percentage"]
-    )
+    if not text_words:
+        return False
+    stop_word_count = sum(word in STOP_WORDS for word in text_words)
+    percentage = 100 * stop_word_count / len(text_words)
+    return bool(percentage <= args["percentage"])
 
 
 def _flat(text: str) -> str:
@@ -115,34 +121,39 @@ def repeat_change(text: str, args: JsonDict) -> bool:
     """Whether the response repeats the prompt with only its first word changed."""
     text_words = _flat(text).split()
     prompt_words = _flat(args["prompt_to_repeat"]).split()
-    return (
-        len(text_words) == len(prompt_words)
-        and text_words[1:] == prompt_words[1:]
-        and text_words[:1] != prompt_words[:1]
-    )
+    # Without words, there is no first word that could differ.
+    first_word_differs = text_words[:1] != prompt_words[:1]
+    if len(text_words) != len(prompt_words) or not first_word_differs:
+        return False
+    return text_words[1:] == prompt_words[1:]
 
 
 def repeat_span(text: str, args: JsonDict) -> bool:
     """Whether the response is the prompt's words from one index to another, both included and counted from 0."""
     prompt_words = args["prompt_to_repeat"].split()
-    return _flat(text) == _flat(
-        " ".join(prompt_words[int(args["n_start"]) : int(args["n_end"]) + 1])
-    )
+    start = int(args["n_start"])
+    end = int(args["n_end"]) + 1
+    span = " ".join(prompt_words[start:end])
+    return _flat(text) == _flat(span)
 
 
 def _alliteration(sentence: str) -> int:
     """Return the length of the longest run of words that begin with the same letter."""
-    runs = itertools.groupby(words(sentence.casefold()), key=lambda word: word[0])
-    return max((len(list(run)) for _, run in runs), default=0)
+    longest_run = 0
+    for _, run in itertools.groupby(words(sentence.casefold()), key=lambda word: word[0]):
+        run_length = len(list(run))
+        longest_run = max(longest_run, run_length)
+    return longest_run
 
 
 def keyword(text: str, args: JsonDict) -> bool:
     """Whether the Nth sentence contains the word."""
     text_sentences = sentences(text)
-    nth = int(args["N"])
-    return len(text_sentences) >= nth and args["word"].casefold() in lower_words(
-        text_sentences[nth - 1]
-    )
+    sentence_number = int(args["N"])
+    if len(text_sentences) < sentence_number:
+        return False
+    nth_sentence_words = lower_words(text_sentences[sentence_number - 1])
+    return args["word"].casefold() in nth_sentence_words
 
 
 def _letters(text: str) -> list[str]:
@@ -155,24 +166,22 @@ def keywords_specific_position(text: str, args: JsonDict) -> bool:
     text_sentences = sentences(text)
     sentence_number = int(args["n"])
     word_number = int(args["m"])
-    if len(text_sentences) >= sentence_number:
-        nth_sentence_words = lower_words(text_sentences[sentence_number - 1])
-    else:
-        nth_sentence_words = []
-    return (
-        len(nth_sentence_words) >= word_number
-        and nth_sentence_words[word_number - 1] == args["keyword"].casefold()
-    )
+    if len(text_sentences) < sentence_number:
+        return False
+    nth_sentence_words = lower_words(text_sentences[sentence_number - 1])
+    if len(nth_sentence_words) < word_number:
+        return False
+    return bool(nth_sentence_words[word_number - 1] == args["keyword"].casefold())
 
 
 def start_verb(text: str, args: JsonDict) -> bool:
     """Whether the first word is a verb or may be a form of one."""
     text_words = words(text)
+    first_word = ""
     if text_words:
-        first_word: str = text_words[0].casefold().partition("'")[0].partition("’")[0]
-    else:
-        first_word = ""
-    return first_word in _FORMS or any(base in _BASES for base in _bases(first_word))
+        # The verb of a contraction: "let" of "let's".
+        first_word = re.split("['’]", text_words[0].casefold())[0]
+    return first_word in _FORMS or not _BASES.isdisjoint(_bases(first_word))
 
 
 def _bases(word: str) -> set[str]:
@@ -194,91 +203,147 @@ def _bases(word: str) -> set[str]:
 def words_position(text: str, args: JsonDict) -> bool:
     """Whether the second word and the second to last are the keyword."""
     text_words = lower_words(text)
-    return len(text_words) > 3 and text_words[1] == text_words[-2] == args["keyword"].casefold()
+    if len(text_words) <= 3:
+        return False
+    keyword_text = args["keyword"].casefold()
+    return bool(text_words[1] == keyword_text and text_words[-2] == keyword_text)
+
+
+def conjunctions(text: str, args: JsonDict) -> bool:
+    """Whether there are at least the given number of different coordinating conjunctions."""
+    different_conjunctions = _CONJUNCTIONS.intersection(lower_words(text))
+    return bool(len(different_conjunctions) >= args["small_n"])
+
+
+def numbers(text: str, args: JsonDict) -> bool:
+    """Whether there are exactly the given count of numbers in digits; 1,000 and 2.5 are one each."""
+    numbers_in_text = re.findall(r"\d+(?:[.,]\d+)*", text)
+    return bool(len(numbers_in_text) == args["N"])
+
+
+def person_names(text: str, args: JsonDict) -> bool:
+    """Whether there are at least the given number of different names from the list."""
+    different_names = _NAMES.intersection(lower_words(text))
+    return bool(len(different_names) >= args["N"])
+
+
+def pronouns(text: str, args: JsonDict) -> bool:
+    """Whether there are at least the given number of pronouns; the "I" of "I'm" is one."""
+    count = 0
+    for word in lower_words(text):
+        uncontracted_word = re.split(r"['’]", word)[0]
+        if uncontracted_word in PRONOUNS:
+            count += 1
+    return bool(count >= args["N"])
+
+
+def unique_word_count(text: str, args: JsonDict) -> bool:
+    """Whether there are at least the given number of different words."""
+    return bool(len(set(lower_words(text))) >= args["N"])
+
+
+def word_count_range(text: str, args: JsonDict) -> bool:
+    """Whether the number of words, separated by spaces, is in the range."""
+    return bool(args["min_words"] <= len(text.split()) <= args["max_words"])
+
+
+def words_japanese(text: str, args: JsonDict) -> bool:
+    """Whether every Nth word is Japanese."""
+    interval = int(args["N"])
+    nth_words = text.split()[interval - 1 :: interval]
+    return every(nth_words, _JAPANESE.search)
+
+
+def repeat_simple(text: str, args: JsonDict) -> bool:
+    """Whether the response is exactly the sentence that the prompt asks for."""
+    return _flat(text).casefold() == _SENTENCE
+
+
+def alliteration_increment(text: str, args: JsonDict) -> bool:
+    """Whether the longest alliteration grows from sentence to sentence."""
+    return in_turn(map(_alliteration, sentences(text)), operator.lt)
+
+
+def increment(text: str, args: JsonDict) -> bool:
+    """Whether each sentence has exactly the given number of words more than the one before."""
+    lengths = [len(words(sentence)) for sentence in sentences(text)]
+    return in_turn(lengths, lambda left, right: right - left == args["small_n"])
+
+
+def alphabet(text: str, args: JsonDict) -> bool:
+    """Whether each word begins with the letter after that of the word before; A follows Z."""
+    positions = [ord(word[0]) - ord("a") for word in _letters(text)]
+    return in_turn(positions, lambda left, right: (left + 1) % 26 == right)
+
+
+def consonants(text: str, args: JsonDict) -> bool:
+    """Whether every word has two consonants in a row."""
+    return every(_letters(text), _CLUSTER.search)
+
+
+def last_first(text: str, args: JsonDict) -> bool:
+    """Whether the last word of each sentence is the first of the next."""
+    sentences_as_words = [lower_words(sentence) for sentence in sentences(text)]
+    return in_turn(sentences_as_words, lambda left, right: left and right and left[-1] == right[0])
+
+
+def no_consecutive(text: str, args: JsonDict) -> bool:
+    """Whether no two words in a row begin with the same letter."""
+    initials = [word[0] for word in _letters(text)]
+    return in_turn(initials, operator.ne)
+
+
+def odd_even_syllables(text: str, args: JsonDict) -> bool:
+    """Whether words with odd and even numbers of syllables alternate."""
+    parities = [syllables(word) % 2 for word in _letters(text)]
+    return in_turn(parities, operator.ne)
+
+
+def palindrome(text: str, args: JsonDict) -> bool:
+    """Whether there are at least ten different palindromes of five letters or more."""
+    palindromes: set[str] = set()
+    for word in _letters(text):
+        if len(word) >= _PALINDROME_LENGTH and word == word[::-1]:
+            palindromes.add(word)
+    return len(palindromes) >= _PALINDROMES
+
+
+def paragraph_last_first(text: str, args: JsonDict) -> bool:
+    """Whether each paragraph ends with the word it begins with."""
+    paragraphs = [lower_words(line) for line in text.split("\n")]
+    filled_paragraphs = [paragraph for paragraph in paragraphs if paragraph]
+    return every(filled_paragraphs, _ends_as_it_begins)
+
+
+def _ends_as_it_begins(line_words: list[str]) -> bool:
+    return len(line_words) > 1 and line_words[0] == line_words[-1]
+
+
+def prime_lengths(text: str, args: JsonDict) -> bool:
+    """Whether the length of every word, without hyphens and apostrophes, is a prime number."""
+    lengths = [len(re.sub(r"[^\w]", "", word)) for word in words(text)]
+    return every(lengths, lambda length: length in _PRIMES)
+
+
+def repeats(text: str, args: JsonDict) -> bool:
+    """Whether no word occurs more often than the given number of times; a response without words fails."""
+    highest_count = max(Counter(lower_words(text)).values(), default=0)
+    return bool(0 < highest_count <= args["small_n"])
+
+
+def vowel(text: str, args: JsonDict) -> bool:
+    """Whether the whole response has no more than three different vowels, and at least one."""
+    vowels = set(text.casefold()) & set("aeiou")
+    return 0 < len(vowels) <= _VOWEL_KINDS
 
 
 CHECKS: Final[dict[str, Check]] = {
-    **named("count", keywords_multiple, punctuation),
+    **named("count", conjunctions, keywords_multiple, numbers, person_names, pronouns),
+    **named("count", punctuation, unique_word_count, word_count_range, words_japanese),
     **named("ratio", overlap, sentence_balance, sentence_type, sentence_words, stop_words),
-    **named("repeat", repeat_change, repeat_span),
-    **named("sentence", keyword),
-    **named("words", keywords_specific_position, start_verb, words_position),
-    # At least the given number of different coordinating conjunctions.
-    "count:conjunctions": lambda text, args: (
-        len(_CONJUNCTIONS.intersection(lower_words(text))) >= args["small_n"]
-    ),
-    # Exactly the given count of numbers in digits; 1,000 and 2.5 are one each.
-    "count:numbers": lambda text, args: len(re.findall(r"\d+(?:[.,]\d+)*", text)) == args["N"],
-    # At least the given number of different names from the list.
-    "count:person_names": lambda text, args: (
-        len(_NAMES.intersection(lower_words(text))) >= args["N"]
-    ),
-    "count:pronouns": lambda text, args: (
-        sum(re.split(r"['’]", word)[0] in PRONOUNS for word in lower_words(text)) >= args["N"]
-    ),
-    "count:unique_word_count": lambda text, args: len(set(lower_words(text))) >= args["N"],
-    "count:word_count_range": lambda text, args: (
-        args["min_words"] <= len(text.split()) <= args["max_words"]
-    ),
-    # Every Nth word is Japanese.
-    "count:words_japanese": lambda text, args: every(
-        text.split()[int(args["N"]) - 1 :: int(args["N"])], _JAPANESE.search
-    ),
-    # Exactly the sentence that the prompt asks for.
-    "repeat:repeat_simple": lambda text, args: _flat(text).casefold() == _SENTENCE,
-    # The longest alliteration grows from sentence to sentence.
-    "sentence:alliteration_increment": lambda text, args: in_turn(
-        map(_alliteration, sentences(text)), operator.lt
-    ),
-    # Each sentence has exactly the given number of words more than the one before.
-    "sentence:increment": lambda text, args: in_turn(
-        (len(words(sentence)) for sentence in sentences(text)),
-        lambda left, right: right - left == args["small_n"],
-    ),
-    # Each word begins with the letter after the one before; A follows Z.
-    "words:alphabet": lambda text, args: in_turn(
-        (ord(word[0]) - ord("a") for word in _letters(text)),
-        lambda left, right: (left + 1) % 26 == right,
-    ),
-    # Every word has two consonants in a row.
-    "words:consonants": lambda text, args: every(_letters(text), _CLUSTER.search),
-    # The last word of each sentence is the first of the next.
-    "words:last_first": lambda text, args: in_turn(
-        map(lower_words, sentences(text)),
-        lambda left, right: left and right and left[-1] == right[0],
-    ),
-    # No two words in a row begin with the same letter.
-    "words:no_consecutive": lambda text, args: in_turn(
-        (word[0] for word in _letters(text)), operator.ne
-    ),
-    # Words with odd and even numbers of syllables alternate.
-    "words:odd_even_syllables": lambda text, args: in_turn(
-        (syllables(word) % 2 for word in _letters(text)), operator.ne
-    ),
-    # At least ten different palindromes of five letters or more.
-    "words:palindrome": lambda text, args: (
-        len(
-            {
-                word
-                for word in _letters(text)
-                if len(word) >= _PALINDROME_LENGTH and word == word[::-1]
-            }
-        )
-        >= _PALINDROMES
-    ),
-    # Each paragraph ends with the word it begins with.
-    "words:paragraph_last_first": lambda text, args: every(
-        filter(None, map(lower_words, text.split("\n"))),
-        lambda line_words: len(line_words) > 1 and line_words[0] == line_words[-1],
-    ),
-    # The length of every word is a prime number.
-    "words:prime_lengths": lambda text, args: every(
-        words(text), lambda word: len(re.sub(r"[^\w]", "", word)) in _PRIMES
-    ),
-    # No word occurs more often than the given number of times.
-    "words:repeats": lambda text, args: (
-        0 < max(Counter(lower_words(text)).values(), default=0) <= args["small_n"]
-    ),
-    # No more than three different vowels in the whole response.
-    "words:vowel": lambda text, args: 0 < len(set(text.casefold()) & set("aeiou")) <= _VOWEL_KINDS,
+    **named("repeat", repeat_change, repeat_simple, repeat_span),
+    **named("sentence", alliteration_increment, increment, keyword),
+    **named("words", alphabet, consonants, keywords_specific_position, last_first),
+    **named("words", no_consecutive, odd_even_syllables, palindrome, paragraph_last_first),
+    **named("words", prime_lengths, repeats, start_verb, vowel, words_position),
 }

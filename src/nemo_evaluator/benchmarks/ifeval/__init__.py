@@ -65,8 +65,11 @@ def number_paragraphs(text: str, args: JsonDict) -> bool:
     Only the first and the last part may be empty; empty parts are not counted.
     """
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\s?\*\*\*\s?", text)]
-    filled_count = sum(map(bool, paragraphs))
-    return all(paragraphs[1:-1]) and bool(filled_count == args["num_paragraphs"])
+    inner_paragraphs = paragraphs[1:-1]
+    if not all(inner_paragraphs):
+        return False
+    filled_count = len([paragraph for paragraph in paragraphs if paragraph])
+    return bool(filled_count == args["num_paragraphs"])
 
 
 def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
@@ -75,7 +78,7 @@ def nth_paragraph_first_word(text: str, args: JsonDict) -> bool:
     A surplus blank line counts as a paragraph when the nth is located.
     """
     paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
-    count = sum(map(bool, paragraphs))
+    count = len([paragraph for paragraph in paragraphs if paragraph])
     number = args["nth_paragraph"]
     if count != args["num_paragraphs"] or number > count:
         return False
@@ -91,8 +94,10 @@ def number_placeholders(text: str, args: JsonDict) -> bool:
     """Whether there are at least the given number of ``[placeholders]``, each on one line."""
     count = 0
     for line in text.split("\n"):
+        # Every part but the last ends with a closing bracket.
         for closed_part in line.split("]")[:-1]:
-            count += "[" in closed_part
+            if "[" in closed_part:
+                count += 1
     return bool(count >= args["num_placeholders"])
 
 
@@ -152,9 +157,11 @@ def title(text: str, args: JsonDict) -> bool:
 def two_responses(text: str, args: JsonDict) -> bool:
     """Whether there are two different responses, separated by six asterisks."""
     parts = [part.strip() for part in text.split("******")]
+    inner_parts = parts[1:-1]
+    if not all(inner_parts):
+        return False
     responses = [part for part in parts if part]
-    # Only the first and the last part may be empty.
-    return all(parts[1:-1]) and len(responses) == 2 and responses[0] != responses[1]
+    return len(responses) == 2 and responses[0] != responses[1]
 
 
 def _language_of(text: str) -> str:
@@ -197,7 +204,8 @@ def constrained_response(text: str, args: JsonDict) -> bool:
 def multiple_sections(text: str, args: JsonDict) -> bool:
     """Whether there are at least the given number of sections that begin with the splitter and a number."""
     splitter = args["section_spliter"].strip()
-    return bool(len(re.findall(rf"{splitter}\s?\d+", text)) >= args["num_sections"])
+    section_starts = re.findall(rf"{splitter}\s?\d+", text)
+    return bool(len(section_starts) >= args["num_sections"])
 
 
 def existence(text: str, args: JsonDict) -> bool:
@@ -207,7 +215,8 @@ def existence(text: str, args: JsonDict) -> bool:
 
 def forbidden_words(text: str, args: JsonDict) -> bool:
     """Whether none of the words occurs as a word."""
-    return not any(_word_pattern(word).search(text) for word in args["forbidden_words"])
+    present_words = [word for word in args["forbidden_words"] if _word_pattern(word).search(text)]
+    return not present_words
 
 
 def response_language(text: str, args: JsonDict) -> bool:

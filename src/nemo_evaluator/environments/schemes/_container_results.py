@@ -189,10 +189,13 @@ def _row(row: JsonDict, number: int) -> BatchRow:
     else:
         details = {"method": "container", **_other_values(row)}
         outcome = Scored(VerifyResult(reward, _text(row, _EXTRACTED), details))
+    prompt = _text(row, _PROMPTS) or ""
+    expected = _text(row, _EXPECTED) or ""
+    response = _text(row, _ANSWERS) or ""
     return BatchRow(
         problem_idx=int(row.get("problem_idx", number)),
-        seed=SeedResult(_text(row, _PROMPTS) or "", _text(row, _EXPECTED) or ""),
-        answer=SolveResult(_text(row, _ANSWERS) or ""),
+        seed=SeedResult(prompt, expected),
+        answer=SolveResult(response),
         outcome=outcome,
         repeat=int(row.get("repeat", 0)),
     )

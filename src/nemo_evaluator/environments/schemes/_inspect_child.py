@@ -127,13 +127,23 @@ async def _run(task: Task, ids: list[int | str], job: JsonDict, out: TextIO) -> 
 def _row(sample: EvalSample) -> JsonDict:
     """The row of a finished sample."""
     output = sample.output
+    response = ""
+    finish_reason = ""
+    if output:
+        response = output.completion
+        # The stop reason is that of the first choice.
+        if output.choices:
+            finish_reason = output.stop_reason
+    limit: str | None = None
+    if sample.limit:
+        limit = sample.limit.type
     scores = sample.scores or {}
     row: JsonDict = {
-        "response": output.completion if output else "",
-        "finish_reason": output.stop_reason if output and output.choices else "",
+        "response": response,
+        "finish_reason": finish_reason,
         "latency_ms": (sample.total_time or 0.0) * 1000,
         "usage": _usage(sample),
-        "limit": sample.limit.type if sample.limit else None,
+        "limit": limit,
         "scores": {name: score.model_dump(mode="json") for name, score in scores.items()},
     }
     if sample.error is not None:
@@ -190,7 +200,10 @@ def _text(value: Any) -> str:
     """The text of an input or a target: a string, or a list of messages or strings."""
     if isinstance(value, str):
         return value
-    return "\n\n".join(part if isinstance(part, str) else part.text for part in value)
+    texts: list[str] = []
+    for part in value:
+        texts.append(part if isinstance(part, str) else part.text)
+    return "\n\n".join(texts)
 
 
 def _write(out: TextIO, value: JsonDict) -> None:

@@ -67,7 +67,8 @@ class LoglikelihoodPrompts:
         if client is None:
             return
         for context in _PROBES:
-            token = await client.next_token(await self._ids(context) if self._splits else context)
+            prompt = await self._ids(context) if self._splits else context
+            token = await client.next_token(prompt)
             request = await self.pair(context, token.text or ".")
             assert request.scored_from is not None
             prompt_logprob = json.loads(

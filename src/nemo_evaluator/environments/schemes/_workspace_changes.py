@@ -80,13 +80,16 @@ class Workspaces:
             )
         # A repository of the whole file system is not a workspace.
         self.root = self.workdir if root == "/" else root
-        root = self.root
-        home_below = _path_below(home, root)
+        home_below = _path_below(home, self.root)
         if home_below is not None:
             self._home_below = home_below
-            self.home = next(
-                folder for folder in _HOMES if _path_below(folder, root) is None or root == "/"
-            )
+            self.home = self._home_outside()
+
+    def _home_outside(self) -> str:
+        """Return a home directory outside the workspace; if that is the whole file system, the first one."""
+        if self.root == "/":
+            return _HOMES[0]
+        return next(folder for folder in _HOMES if _path_below(folder, self.root) is None)
 
     async def prepare(self, restore: Collection[str] = (), *, with_work: bool = True) -> None:
         """Start a fresh sandbox, or reuse one in which nothing has run since it got the agent's work.

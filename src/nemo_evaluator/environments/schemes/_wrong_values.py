@@ -25,6 +25,7 @@ _OPPOSITE_METHODS: Final = {
 }
 _ATTEMPTS: Final = 50
 _ALPHABETS: Final = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
+_POSITIVE_DIGITS: Final = string.digits[1:]
 
 
 def opposite_operator(comparison: ast.expr) -> tuple[str, str] | None:
@@ -51,22 +52,21 @@ def constants_in(expression: ast.expr) -> list[ast.expr]:
     Returns:
         The constants; empty if the expression is none of these, or is without constants.
     """
-    if isinstance(expression, ast.Constant):
-        return [expression] if isinstance(expression.value, _CONSTANTS) else []
+    if isinstance(expression, ast.Constant) and isinstance(expression.value, _CONSTANTS):
+        return [expression]
+    inner_expressions: Sequence[ast.expr] = ()
     if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.USub):
-        return constants_in(expression.operand)
-    if isinstance(expression, ast.Call):
-        return constants_in(expression.args[0]) if _is_approx(expression) else []
-    if isinstance(expression, ast.List | ast.Tuple | ast.Set):
-        parts = expression.elts
+        inner_expressions = [expression.operand]
+    elif isinstance(expression, ast.Call) and _is_approx(expression):
+        inner_expressions = [expression.args[0]]
+    elif isinstance(expression, ast.List | ast.Tuple | ast.Set):
+        inner_expressions = expression.elts
     elif isinstance(expression, ast.Dict):
         # A changed key could be equal to another one.
-        parts = expression.values
-    else:
-        return []
+        inner_expressions = expression.values
     constants: list[ast.expr] = []
-    for part in parts:
-        constants += constants_in(part)
+    for inner in inner_expressions:
+        constants += constants_in(inner)
     return constants
 
 
@@ -105,9 +105,12 @@ def wrong_constants(constants: Sequence[ast.expr], chance: random.Random) -> lis
 
 
 def _is_approx(call: ast.Call) -> bool:
+    """Whether a call is ``approx`` of one value; with a tolerance of its own, it might accept the wrong value."""
     function = call.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    # With a tolerance of its own, it might accept the wrong value.
+    if isinstance(function, ast.Attribute):
+        name = function.attr
+    else:
+        name = getattr(function, "id", "")
     return name == "approx" and len(call.args) == 1 and not call.keywords
 
 
@@ -122,8 +125,9 @@ def _wrong_float(value: float, chance: random.Random) -> str:
     """Change the first digit that is not 0, which no tolerance hides."""
     text = repr(value)
     for position, character in enumerate(text):
-        if character in "123456789":
-            return f"{text[:position]}{chance.choice('123456789'.replace(character, ''))}{text[position + 1 :]}"
+        if character in _POSITIVE_DIGITS:
+            other_digit = chance.choice(_POSITIVE_DIGITS.replace(character, ""))
+            return f"{text[:position]}{other_digit}{text[position + 1 :]}"
         if character not in "0.":
             break
     return f"{chance.randint(1, 9)}.0"
@@ -136,9 +140,13 @@ def _wrong_text(text: str, chance: random.Random) -> str:
     positions = [index for index, character in enumerate(text) if character.isalnum()]
     position = chance.choice(positions or range(len(text)))
     character = text[position]
-    alphabet = next(
-        (letters for letters in _ALPHABETS if character in letters), string.ascii_lowercase
-    )
-    return (
-        f"{text[:position]}{chance.choice(alphabet.replace(character, ''))}{text[position + 1 :]}"
-    )
+    other_character = chance.choice(_alphabet_of(character).replace(character, ""))
+    return f"{text[:position]}{other_character}{text[position + 1 :]}"
+
+
+def _alphabet_of(character: str) -> str:
+    """Return the letters of the same case, or the digits, for one of them; small letters for other characters."""
+    for alphabet in _ALPHABETS:
+        if character in alphabet:
+            return alphabet
+    return string.ascii_lowercase

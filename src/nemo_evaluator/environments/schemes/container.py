@@ -42,6 +42,7 @@ _HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-fact
   { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
 _RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
 _TAIL: Final = 15
+_TAIL_WIDTH: Final = 500
 
 
 class ContainerEnvironment(EvalEnvironment):
@@ -96,7 +97,10 @@ class ContainerEnvironment(EvalEnvironment):
         """Return the expected number of problems: missing rows count as not scored."""
         rows = self._known.rows
         problems_in_rows = max((row.problem_idx for row in rows), default=0) + 1
-        return max(problems_in_rows, self._known.samples if len(rows) > 1 else 1)
+        expected_problems = 1
+        if len(rows) > 1:
+            expected_problems = self._known.samples
+        return max(problems_in_rows, expected_problems)
 
     async def seed(self, idx: int) -> SeedResult:
         """Return a problem of the harness's rows; an empty one if its row is missing."""
@@ -198,7 +202,10 @@ class ContainerEnvironment(EvalEnvironment):
         if ended.ok:
             return
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
-        tail = "\n".join(f"  | {scrub(line)[-500:]}" for line in lines) or "  (it printed nothing)"
+        clean_lines = [scrub(line)[-_TAIL_WIDTH:] for line in lines]
+        tail = "\n".join(f"  | {line}" for line in clean_lines)
+        if not lines:
+            tail = "  (it printed nothing)"
         if ended.timed_out:
             hint = "raise the benchmark's timeout, or lower max_problems"
             raise SolverError(

@@ -53,6 +53,15 @@ _NETWORK: Final = {
 }
 
 
+def _host_variables(names: Sequence[str]) -> dict[str, str]:
+    """Return the variables of this machine that tasks may read, as far as they are set; their values are secrets."""
+    variables: dict[str, str] = {}
+    for name in names:
+        if name in os.environ:
+            variables[name] = Secret(os.environ[name]).reveal()
+    return variables
+
+
 class HarborEnvironment(EvalEnvironment):
     """Harbor tasks, each solved by an agent in a sandbox: ``harbor://PATH`` or ``harbor://NAME[@VERSION]``.
 
@@ -98,7 +107,8 @@ class HarborEnvironment(EvalEnvironment):
             available_tasks = _registered_tasks(location, dataset_settings, tasks)
         self.name = f"harbor_{safe_name(name)}"
         self._dataset = _chosen_tasks(uri, available_tasks, tasks)[:num_examples]
-        self._shared = (verify or dataset_settings.get("verify")) == "shared"
+        verification_mode = verify or dataset_settings.get("verify")
+        self._shared = verification_mode == "shared"
         if scrub_git_history is None:
             self._scrub: Any | bool = dataset_settings.get("scrub_git_history", True)
         else:
@@ -107,9 +117,7 @@ class HarborEnvironment(EvalEnvironment):
         self._challenges = challenge
         # The steering files that known solutions change, by the content hash of their tasks.
         self._allowed: dict[str, dict[str, SteeringChange]] = {}
-        self._host = {
-            name: Secret(os.environ[name]).reveal() for name in pass_env if name in os.environ
-        }
+        self._host = _host_variables(pass_env)
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -124,7 +132,8 @@ class HarborEnvironment(EvalEnvironment):
         if not self._hints:
             prompt = prompt.partition("\n## Hints")[0].rstrip()
         spec = task.spec(self._host)
-        shared = self._shared or task.table("verifier").get("environment_mode") == "shared"
+        task_wants_shared = task.table("verifier").get("environment_mode") == "shared"
+        shared = self._shared or task_wants_shared
         task_metadata = task.table("metadata")
         metadata = task_metadata | {
             "source": "harbor",
@@ -134,18 +143,23 @@ class HarborEnvironment(EvalEnvironment):
         metadata["verifier_timeout_sec"] = task.verifier_seconds
         if task.agent_seconds is not None:
             metadata["agent_timeout_sec"] = task.agent_seconds
-        scrub = self._scrub and not task_metadata.get("keep_git_history")
+        scrub_command: str | None = None
+        if self._scrub and not task_metadata.get("keep_git_history"):
+            scrub_command = workspace.scrub_command(task.workdir)
+        tripwires = dict(TRIPWIRES)
+        if not spec.network:
+            tripwires |= _NETWORK
         return SeedResult(
             prompt=prompt,
             expected_answer="",
             metadata=metadata,
             sandbox_spec=spec,
             verify_sandbox_spec=None if shared else spec,
-            pre_agent_cmd=workspace.scrub_command(task.workdir) if scrub else None,
+            pre_agent_cmd=scrub_command,
             capture_cmd=f"{_WRITE_TRACES}\n{workspace.capture_command(task.workdir)}",
             apply_cmd=workspace.apply_command(task.workdir),
             folder=task.folder,
-            tripwires=TRIPWIRES | ({} if spec.network else _NETWORK),
+            tripwires=tripwires,
         )
 
     async def image_build_requests(self) -> list[Any] | None:
@@ -203,8 +217,9 @@ class HarborEnvironment(EvalEnvironment):
 
     def scorer_fingerprint(self) -> str:
         """Identify how tasks are verified; the tests are identified by the task hash in each problem's metadata."""
+        sandbox = "shared" if self._shared else "fresh"
         challenge = "" if self._challenges else "-unchallenged"
-        return f"harbor-{_VERSION}-{'shared' if self._shared else 'fresh'}{challenge}"
+        return f"harbor-{_VERSION}-{sandbox}{challenge}"
 
 
 def _registered_tasks(

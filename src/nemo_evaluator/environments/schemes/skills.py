@@ -76,34 +76,26 @@ class SkillsEnvironment(EvalEnvironment):
         eval_type: str | None = None,
         prompt: str | None = None,
     ) -> None:
-        name = self._benchmark = uri.partition("://")[2].strip("/")
+        name = uri.partition("://")[2].strip("/")
+        self._benchmark = name
         self.name = f"skills_{safe_name(name)}"
         folder = _folder(name, data_dir)
-        # Read the benchmark's own declarations without running its code.
-        declaration_file = folder / "__init__.py"
-        if declaration_file.is_file():
-            declared = dict(_DECLARED.findall(declaration_file.read_text(encoding="utf-8")))
-        else:
-            declared = {}
-        if name in _CHOICES:
-            default_type = "multichoice"
-        elif name in _MATH:
-            default_type = "math"
-        else:
-            default_type = ""
-        self._kind = evaluation_type = eval_type or declared.get("METRICS_TYPE") or default_type
+        declared = _declarations(folder)
+        evaluation_type = eval_type or declared.get("METRICS_TYPE") or _default_type(name)
         if evaluation_type not in _PROMPTS:
-            unsupported = f"has the evaluation type {evaluation_type!r}, which nel does not score"
-            reason = unsupported if evaluation_type else "declares no evaluation type"
+            reason = "declares no evaluation type"
+            if evaluation_type:
+                reason = f"has the evaluation type {evaluation_type!r}, which nel does not score"
             raise UsageError(
                 f"skills://{name} {reason}",
                 hint=f"set params.eval_type to one of: {', '.join(_PROMPTS)}",
             )
-        file = folder / f"{split or declared.get('EVAL_SPLIT') or 'test'}.jsonl"
+        self._kind = evaluation_type
+        chosen_split = split or declared.get("EVAL_SPLIT") or "test"
+        file = folder / f"{chosen_split}.jsonl"
         if not file.is_file():
-            available_splits = (
-                ", ".join(sorted(path.stem for path in folder.glob("*.jsonl"))) or "none"
-            )
+            splits = sorted(path.stem for path in folder.glob("*.jsonl"))
+            available_splits = ", ".join(splits) or "none"
             hint = (
                 f"available splits: {available_splits}; write the file with: ns prepare_data {name}"
             )
@@ -118,26 +110,29 @@ class SkillsEnvironment(EvalEnvironment):
             SeedError: The row has no problem or no answer.
         """
         row = self._dataset[idx]
-        problem = next((row[key] for key in _PROBLEM if row.get(key)), None)
-        expected = next((row[key] for key in _ANSWER if row.get(key) is not None), None)
-        if problem is None or expected is None:
-            raise SeedError(
-                f"skills://{self._benchmark}: row {idx} has no {'answer' if problem else 'problem'}"
-            )
+        problem = _problem_of(row)
+        expected = _answer_of(row)
+        if problem is None:
+            raise SeedError(f"skills://{self._benchmark}: row {idx} has no problem")
+        if expected is None:
+            raise SeedError(f"skills://{self._benchmark}: row {idx} has no answer")
         metadata: JsonDict = {
             "source": "skills",
             "benchmark": self._benchmark,
             "eval_type": self._kind,
         }
-        metadata |= {key: row[key] for key in _KEPT if row.get(key)}
+        for key in _KEPT:
+            if row.get(key):
+                metadata[key] = row[key]
         options = row.get("options") or row.get("choices")
         if isinstance(options, list):
-            metadata |= {"options": options}
-        letters = sorted(
-            {line[0] for line in re.findall(r"^[A-Z][.):] ", str(problem), re.MULTILINE)}
-        )
-        if self._kind == "multichoice" and letters:
-            metadata |= {"letters": "".join(letters)}
+            metadata["options"] = options
+        if self._kind == "multichoice":
+            # The letters at the start of lines such as "A. Paris".
+            option_starts = re.findall(r"^[A-Z][.):] ", str(problem), re.MULTILINE)
+            letters = sorted({option_start[0] for option_start in option_starts})
+            if letters:
+                metadata["letters"] = "".join(letters)
         prompt = self._prompt.replace("{problem}", str(problem))
         return SeedResult(prompt, str(expected), metadata, shown=frozenset({"options", "letters"}))
 
@@ -159,32 +154,58 @@ class SkillsEnvironment(EvalEnvironment):
         return digest(["skills", _VERSION, self._kind])
 
 
+def _declarations(folder: Path) -> dict[str, str]:
+    """Read what a benchmark declares about itself, without running its code."""
+    declaration_file = folder / "__init__.py"
+    if not declaration_file.is_file():
+        return {}
+    return dict(_DECLARED.findall(declaration_file.read_text(encoding="utf-8")))
+
+
+def _default_type(name: str) -> str:
+    """Return the evaluation type of a well-known benchmark; empty for others."""
+    if name in _CHOICES:
+        return "multichoice"
+    if name in _MATH:
+        return "math"
+    return ""
+
+
+def _problem_of(row: JsonDict) -> Any:
+    """Return the first column with a problem that is not empty; None without one."""
+    for key in _PROBLEM:
+        if row.get(key):
+            return row[key]
+    return None
+
+
+def _answer_of(row: JsonDict) -> Any:
+    """Return the first column with an answer, which may be 0; None without one."""
+    for key in _ANSWER:
+        if row.get(key) is not None:
+            return row[key]
+    return None
+
+
 def _folder(name: str, data_dir: str | None) -> Path:
     """Return the folder of a benchmark.
 
     Raises:
         UsageError: No searched folder has the benchmark.
     """
-    spec = importlib.util.find_spec("nemo_skills")
-    if spec:
-        package_folders: list[Path] = []
-        for location in spec.submodule_search_locations or []:
-            package_folders.append(Path(location) / "dataset")
-    else:
-        package_folders = []
-    configured_folders = [
-        Path(location).expanduser()
-        for location in (data_dir, os.environ.get(_VARIABLE))
-        if location
-    ]
-    for folder in [*configured_folders, *package_folders]:
+    folders: list[Path] = []
+    for location in (data_dir, os.environ.get(_VARIABLE)):
+        if location:
+            folders.append(Path(location).expanduser())
+    package = importlib.util.find_spec("nemo_skills")
+    if package is not None:
+        for location in package.submodule_search_locations or []:
+            folders.append(Path(location) / "dataset")
+    for folder in folders:
         benchmark_folder = folder / name.replace(".", "/")
         if benchmark_folder.is_dir() and name:
             return benchmark_folder
-    searched = (
-        ", ".join(str(folder) for folder in [*configured_folders, *package_folders])
-        or "nowhere: no folder is named"
-    )
+    searched = ", ".join(map(str, folders)) or "nowhere: no folder is named"
     hint = (
         f"set params.data_dir or {_VARIABLE} to the folder that `ns prepare_data {name}` has filled"
     )

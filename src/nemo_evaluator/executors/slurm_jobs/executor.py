@@ -254,7 +254,10 @@ class Slurm(Executor):
             )
             return EXIT_INTERRUPTED
         life = self.status(run)
-        print(dumps(life).decode() if quiet else f"Run {run.run_id}: {life.state}", flush=True)
+        message = f"Run {run.run_id}: {life.state}"
+        if quiet:
+            message = dumps(life).decode()
+        print(message, flush=True)
         code = life.facts.get("exit_code")
         if isinstance(code, int):
             return code

@@ -347,7 +347,9 @@ def import_image(image: str, path: str, hostname: str | None, *, dry_run: bool =
         uri = f"docker://{image}"
     if dry_run:
         argv = shlex.join(["enroot", "import", "-o", f"{path}.part", "--", uri])
-        return f"{f'on {hostname}: ' if hostname else ''}{argv}"
+        if hostname:
+            return f"on {hostname}: {argv}"
+        return argv
     try:
         return Host(hostname).run(script("import_image.sh", uri, path), timeout=3600.0)
     except TransportError as error:
