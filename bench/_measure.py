@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,19 @@ def run(words: list[str], *, env: dict[str, str] | None = None, cwd: Path | None
 def best(times: int, words: list[str], **options: Any) -> Cost:
     """The cheapest of a few runs: what the machine did beside is not ours."""
     return min((run(words, **options) for _ in range(times)), key=lambda cost: cost.cpu)
+
+
+def median_cpu(times: int, *commands: Callable[[], Cost]) -> list[float]:
+    """The median CPU seconds of each command.
+
+    The commands take turns, so that other work on the machine slows all of them alike, and the median ignores what
+    slowed one of them alone.
+    """
+    samples: list[list[float]] = [[] for _ in commands]
+    for _ in range(times):
+        for command, seconds in zip(commands, samples, strict=True):
+            seconds.append(command().cpu)
+    return [statistics.median(seconds) for seconds in samples]
 
 
 @contextmanager

@@ -26,7 +26,7 @@ STEP_WITHIN: Final = 200
 REPEAT_BITS: Final = 20
 _MOST: Final = 1 << (62 - REPEAT_BITS)
 _ABSENT: Final = frozenset(cause.value for cause in Cause if POLICY[cause].row is RowOutcome.ABSENT)
-_KINDS: Final = (float, str, int, float, str)
+_KINDS: Final = (float, str, int, float, str, dict, dict, int, int)
 # Number, offset, length, offset of the answer, reward, cause, category, finish reason, tokens, latency, flags and cost.
 Entry = tuple[Any, ...]
 _NO_ANSWER: Final[Entry] = (None, None, 0, None, 0, None, None)
@@ -41,22 +41,40 @@ def journal_entry(
     """
     kind = record.get("kind")
     if kind == ANSWER:
-        finish_reason = record.get("finish_reason")
-        flags = TRUNCATED_FLAG if finish_reason in TRUNCATED else 0
-        if is_refusal(record.get("response") or "", finish_reason):
-            flags |= REFUSED_FLAG
-        metadata = record.get("metadata")
-        category = metadata.get("category") if type(metadata) is dict else None
-        tokens = total_tokens(record)
-        latency = record.get("latency_ms")
-        cost = record.get("cost_usd")
-        facts = offset, _clean(finish_reason), tokens, latency, flags, category, cost
-        answers[(record["problem_idx"] << REPEAT_BITS) | record["repeat"]] = facts
-        return None
-    if kind != OUTCOME:
-        return None
-    number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
-    answer, finish_reason, tokens, latency, flags, category, cost = answers.pop(number, _NO_ANSWER)
+        number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
+        answers[number] = _answer_fields(offset, record)
+    elif kind == OUTCOME:
+        number = (record["problem_idx"] << REPEAT_BITS) | record["repeat"]
+        answer_fields = answers.pop(number, _NO_ANSWER)
+        return _outcome_entry(number, offset, length, record=record, answer_fields=answer_fields)
+    return None
+
+
+def _answer_fields(offset: int, record: JsonDict) -> Entry:
+    """Return the offset of an answer and the fields that its row needs."""
+    get = record.get
+    finish_reason = get("finish_reason")
+    flags = TRUNCATED_FLAG if finish_reason in TRUNCATED else 0
+    if is_refusal(get("response") or "", finish_reason):
+        flags |= REFUSED_FLAG
+    metadata = get("metadata")
+    category = metadata.get("category") if type(metadata) is dict else None
+    return (
+        offset,
+        _clean(finish_reason),
+        total_tokens(record),
+        get("latency_ms"),
+        flags,
+        category,
+        get("cost_usd"),
+    )
+
+
+def _outcome_entry(
+    number: int, offset: int, length: int, *, record: JsonDict, answer_fields: Entry
+) -> Entry | None:
+    """Return the entry of an outcome's row; None for a cancelled sample."""
+    answer, finish_reason, tokens, latency, flags, category, cost = answer_fields
     cause = record["failure"]["cause"] if record["status"] == "failed" else None
     if cause in _ABSENT:
         return None
@@ -66,16 +84,16 @@ def journal_entry(
             flags |= UNPARSED_FLAG
         if details.get("tripwires"):
             flags |= TRIPPED_FLAG
-    category = _clean(category_of(record) if category is None else category)
-    reward = record.get("reward")
+    if category is None:
+        category = category_of(record)
     return (
         number,
         offset,
         length,
         answer,
-        reward,
+        record.get("reward"),
         cause,
-        category,
+        _clean(category),
         finish_reason,
         tokens,
         latency,
@@ -136,58 +154,58 @@ def unreadable_entry(offset: int, length: int, line: bytes) -> Entry | None:
 
 def _plain(offset: int, length: int, data: JsonDict) -> Entry | None:
     """Return the entry of a scored row in nel's own form, in a fifth of the time; None for any other row."""
-    get = data.get
-    reward = get("reward")
-    finish_reason = get("finish_reason")
-    tokens = get("tokens")
-    latency = get("latency_ms")
-    text = get("model_response")
-    details = get("scoring_details")
-    metadata = get("metadata")
-    cost = get("cost_usd")
-    repeat = get("repeat")
-    problem = get("problem_idx")
-    value_types = (type(reward), type(finish_reason), type(tokens), type(latency), type(text))
-    if (
-        value_types != _KINDS
-        or type(details) is not dict
-        or type(metadata) is not dict
-        or type(repeat) is not int
-    ):
+    if not _is_plain(data):
         return None
-    if (
-        get("status") != "scored"
-        or get("failure")
-        or (cost is not None and type(cost) is not float)
-    ):
-        return None
-    if type(problem) is not int or not 0 <= problem < _MOST or not 0 <= repeat < 1 << REPEAT_BITS:
-        return None
+    finish_reason = data["finish_reason"]
+    details = data["scoring_details"]
     flags = TRUNCATED_FLAG if finish_reason in TRUNCATED else 0
-    if details.get("unparsed") or get("unparsed"):
+    if details.get("unparsed") or data.get("unparsed"):
         flags |= UNPARSED_FLAG
-    if is_refusal(str(text), finish_reason):
+    if is_refusal(data["model_response"], finish_reason):
         flags |= REFUSED_FLAG
     if details.get("tripwires"):
         flags |= TRIPPED_FLAG
-    category = metadata.get("category")
+    category = data["metadata"].get("category")
     if type(category) is not str:
         category = category_of(data)
-    number = (problem << REPEAT_BITS) | repeat
     return (
-        number,
+        (data["problem_idx"] << REPEAT_BITS) | data["repeat"],
         offset,
         length,
         None,
-        reward,
+        data["reward"],
         None,
         category,
         finish_reason,
-        tokens,
-        latency,
+        data["tokens"],
+        data["latency_ms"],
         flags,
-        cost,
+        data.get("cost_usd"),
     )
+
+
+def _is_plain(data: JsonDict) -> bool:
+    """Whether a row is scored, and its fields have the types and ranges that nel writes."""
+    get = data.get
+    value_types = (
+        type(get("reward")),
+        type(get("finish_reason")),
+        type(get("tokens")),
+        type(get("latency_ms")),
+        type(get("model_response")),
+        type(get("scoring_details")),
+        type(get("metadata")),
+        type(get("repeat")),
+        type(get("problem_idx")),
+    )
+    if value_types != _KINDS or get("status") != "scored" or get("failure"):
+        return False
+    cost = get("cost_usd")
+    if cost is not None and type(cost) is not float:
+        return False
+    problem: int = data["problem_idx"]
+    repeat: int = data["repeat"]
+    return 0 <= problem < _MOST and 0 <= repeat < 1 << REPEAT_BITS
 
 
 def _clean(word: Any) -> Any:

@@ -182,7 +182,9 @@ def is_refusal(text: str, finish_reason: str | None) -> bool:
     """Return whether an answer starts like a refusal or was filtered."""
     if finish_reason == "content_filter":
         return True
-    beginning = text[:_HEAD].lower().replace("’", "'")
+    beginning = text[:_HEAD].lower()
+    if not beginning.isascii():
+        beginning = beginning.replace("’", "'")
     # A plain loop, because this runs for every row.
     for phrase in _REFUSALS:  # noqa: SIM110
         if phrase in beginning:
