@@ -50,7 +50,7 @@ def journal_entry(
     return None
 
 
-def _answer_fields(offset: int, record: JsonDict) -> Entry:
+def _answer_fields(offset: int, record: Mapping[str, Any]) -> Entry:
     """Return the offset of an answer and the fields that its row needs."""
     get = record.get
     finish_reason = get("finish_reason")
@@ -71,7 +71,7 @@ def _answer_fields(offset: int, record: JsonDict) -> Entry:
 
 
 def _outcome_entry(
-    number: int, offset: int, length: int, *, record: JsonDict, answer_fields: Entry
+    number: int, offset: int, length: int, *, record: Mapping[str, Any], answer_fields: Entry
 ) -> Entry | None:
     """Return the entry of an outcome's row; None for a cancelled sample."""
     answer, finish_reason, tokens, latency, flags, category, cost = answer_fields
