@@ -95,7 +95,18 @@ def _model(url: str, plants: Plants) -> dict[str, object]:
         api_key=plants.word("literal api_key"),
         proxy={
             "extra_headers": headers,
-            "extra_body": {"user": "visible", "api_token": plants.word("extra_body")},
+            "extra_body": {
+                "user": "visible",
+                "api_token": plants.word("extra_body"),
+                "chat_template": f"{{% set api_key = '{plants.word('chat template')}' %}}{{{{ m }}}}",
+                "metadata": {"webhook": f"https://hooks.h/T0/{plants.random('webhook')}/go"},
+                "store": f"host=h user=me password={plants.word('connection of a database')}",
+                "pair": {"id": "AKIAIOSFODNN7EXAMPLE", "value": _mixed(plants, "pair of AWS")},
+                "openai_key_2": plants.word("numbered name"),
+                "notebook": f'os.environ["HF_TOKEN"] = "{plants.word("code of a notebook")}"',
+                "claim": _token(plants, "JWT"),
+                "certificate": _encoded_key(plants, "private key in Base64"),
+            },
             "interceptors": [
                 {"name": "payload_modifier", "config": modifier},
                 {"name": "logging"},
@@ -104,6 +115,25 @@ def _model(url: str, plants: Plants) -> dict[str, object]:
         },
         retry={"max_retries": 0},
     ) | {"url": f"{url}/chat/completions?api_key={plants.word('URL of a service')}"}
+
+
+def _mixed(plants: Plants, place: str) -> str:
+    """A secret of 40 letters of both cases and digits, as the second key of AWS."""
+    plants.values[place] = (plants.random(place) + "QwXz" * 10)[:40]
+    return plants.values[place]
+
+
+def _token(plants: Plants, place: str) -> str:
+    """A signed token."""
+    plants.values[place] = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJt{plants.random(place)}.aB3dEf6hIj9k"
+    return plants.values[place]
+
+
+def _encoded_key(plants: Plants, place: str) -> str:
+    """A private key, as variables hold it."""
+    key = f"-----BEGIN PRIVATE KEY-----\n{plants.random(place)}\n-----END PRIVATE KEY-----\n"
+    plants.values[place] = base64.b64encode(key.encode()).decode()
+    return plants.values[place]
 
 
 def _server(plants: Plants) -> dict[str, object]:
@@ -131,7 +161,12 @@ def _server(plants: Plants) -> dict[str, object]:
 
 
 def _config(url: str, plants: Plants) -> dict[str, object]:
-    judge = api(url, api_key="${JUDGE_SECRET}", retry={"max_retries": 0})
+    judge = api(
+        url,
+        api_key="${JUDGE_SECRET}",
+        retry={"max_retries": 0},
+        proxy={"extra_body": {"note": f"Bearer {plants.random('value of another name')}"}},
+    )
     variables = {
         "GITHUB_PAT": plants.word("variable of the run"),
         "NEUTRAL": "${NEUTRAL_NAME}",
@@ -147,7 +182,12 @@ def _config(url: str, plants: Plants) -> dict[str, object]:
         "benchmarks": [
             {
                 "name": "bench.py",
-                "solver": {"type": "simple", "service": "model"},
+                "solver": {
+                    "type": "simple",
+                    "service": "model",
+                    "system_prompt": f"Call it with X-Api-Key: {plants.word('system prompt')}\nThe password is "
+                    f"{plants.word('password in a prompt')}.",
+                },
                 "sandbox": sandbox,
             }
         ],
