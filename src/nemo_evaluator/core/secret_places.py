@@ -194,21 +194,10 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
     if place is SettingKind.NAMED or is_flag_of_secret(before):
         return [] if is_variable_of_secret(text) else [text]
     if place is SettingKind.HEADER:
-        if isinstance(path[-1], str):
-            return [text]
-        if path[-1] == 1 and isinstance(path[-2], int):
-            # `[["X-Name", "value"]]`
-            if before.lower() in _HARMLESS_HEADERS:
-                return []
-            return [text]
-        return _listed_header(text)
+        return _secret_header_parts(text, path, before)
+    if _is_secret_by_its_look(text, path, place):
+        return [text]
     name = name_of(path)
-    if place is SettingKind.ENVIRONMENT and looks_random(text) and not is_reference_name(name):
-        return [text]
-    if _is_ambiguous(path) and looks_made_up(text):
-        return [text]
-    if _LONG_KEY.fullmatch(text) and looks_random(text) and not is_reference_name(name):
-        return [text]
     parts = [*token_parts(text), *url_parts(text)]
     if "://" in text and any(_HOOK_KEY.search(str(key)) for key in path):
         parts += hook_parts(text)
@@ -224,6 +213,25 @@ def secret_parts(text: str, path: ConfigPath, before: str = "") -> list[str]:
     if password is not None:
         parts.append(password)
     return [part for part in dict.fromkeys(parts) if part]
+
+
+def _secret_header_parts(text: str, path: ConfigPath, before: str) -> list[str]:
+    """Return the secret parts of a text in the place of headers: all but harmless ones are secret."""
+    if isinstance(path[-1], str):
+        return [text]
+    if path[-1] == 1 and isinstance(path[-2], int):
+        # `[["X-Name", "value"]]`
+        return [] if before.lower() in _HARMLESS_HEADERS else [text]
+    return _listed_header(text)
+
+
+def _is_secret_by_its_look(text: str, path: ConfigPath, place: SettingKind) -> bool:
+    """Whether a whole text is a secret because it looks random, in a place where that is unusual."""
+    if _is_ambiguous(path) and looks_made_up(text):
+        return True
+    if is_reference_name(name_of(path)) or not looks_random(text):
+        return False
+    return place is SettingKind.ENVIRONMENT or _LONG_KEY.fullmatch(text) is not None
 
 
 def remember_config(data: Any, raw: Any, environment: Mapping[str, str]) -> None:

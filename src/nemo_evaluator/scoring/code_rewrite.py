@@ -223,7 +223,7 @@ class Rewriter(ast.NodeTransformer):
         return [placed(report, node), node]
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
+        """Check calls whose outcome an answer may decide: conditions, ``all(...)``, ``zip(...)`` and ``format``."""
         if demands_exception(node):
             self.may_count = True
         conditions = list(filter(self._is_answer, conditions_of(node)))
@@ -231,39 +231,50 @@ class Rewriter(ast.NodeTransformer):
             report_conditions(node, conditions)
             return self.generic_visit(node)
         if self._is_asserting and self._may_lack_items(node):
-            self.generic_visit(node)
-            number = self._assertions.number(node)
-            self.branches[len(self.branches)] = [number]
-            branch = ast.Constant(len(self.branches) - 1)
-            items = calling("__nel_items__", branch, ast.Constant(number), node.args[0])
-            node.args = [placed(items, node.args[0])]
-            return node
+            return self._with_counted_items(node)
         expected_items = self._expected_items(node)
         if expected_items:
-            self.generic_visit(node)
-            node.func = placed(ast.Name("__nel_zip__", ast.Load()), node.func)
-            node.args.insert(0, placed(ast.Constant(expected_items), node.func))
-            return node
+            return self._with_checked_zip(node, expected_items)
         function = node.func
-        is_format = isinstance(function, ast.Attribute) and function.attr in (
-            "format",
-            "format_map",
-        )
-        if not is_format or not isinstance(function, ast.Attribute):
-            return self.generic_visit(node)
-        # ``str.format(pattern, x)`` is the same.
-        is_unbound = (
-            isinstance(function.value, ast.Name) and function.value.id == "str" and bool(node.args)
-        )
-        pattern = node.args[0] if is_unbound else function.value
-        if self._flow.level(pattern, self._scope):
-            self.generic_visit(node)
-            pattern = node.args[0] if is_unbound else function.value
-            other_arguments = node.args[1:] if is_unbound else node.args
-            node.args = [pattern, ast.Constant(function.attr), *other_arguments]
-            node.func = placed(ast.Name("__nel_format__", ast.Load()), function)
-            return placed(node, function)
+        if isinstance(function, ast.Attribute) and function.attr in ("format", "format_map"):
+            return self._with_safe_format(node, function)
         return self.generic_visit(node)
+
+    def _with_counted_items(self, node: ast.Call) -> ast.Call:
+        """Make ``all(...)`` report whether it had any items."""
+        self.generic_visit(node)
+        number = self._assertions.number(node)
+        self.branches[len(self.branches)] = [number]
+        branch = ast.Constant(len(self.branches) - 1)
+        items = calling("__nel_items__", branch, ast.Constant(number), node.args[0])
+        node.args = [placed(items, node.args[0])]
+        return node
+
+    def _with_checked_zip(self, node: ast.Call, expected_items: int) -> ast.Call:
+        """Make ``zip(...)`` check that it reaches so many items."""
+        self.generic_visit(node)
+        node.func = placed(ast.Name("__nel_zip__", ast.Load()), node.func)
+        node.args.insert(0, placed(ast.Constant(expected_items), node.func))
+        return node
+
+    def _with_safe_format(self, node: ast.Call, function: ast.Attribute) -> ast.AST:
+        """Keep ``pattern.format(x)``, whose pattern may come from the program, from reading attributes of ``x``."""
+        # ``str.format(pattern, x)`` is the same.
+        is_str = isinstance(function.value, ast.Name) and function.value.id == "str"
+        is_unbound = is_str and bool(node.args)
+        pattern = node.args[0] if is_unbound else function.value
+        may_come_from_program = bool(self._flow.level(pattern, self._scope))
+        self.generic_visit(node)
+        if not may_come_from_program:
+            return node
+        if is_unbound:
+            pattern, *other_arguments = node.args
+        else:
+            pattern = function.value
+            other_arguments = node.args
+        node.args = [pattern, ast.Constant(function.attr), *other_arguments]
+        node.func = placed(ast.Name("__nel_format__", ast.Load()), function)
+        return placed(node, function)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Check that operands of ``<`` and ``>`` that may come from the program are numbers."""
@@ -292,18 +303,13 @@ class Rewriter(ast.NodeTransformer):
 
     def _try(self, node: ast.Try | ast.TryStar) -> Any:
         """Make each handler report which exception it received, and whether it hides an assertion."""
-        skips_assertion = any(self._is_assertion(part) for part in nodes_of(node.body))
         demanded = any(always_fails(part) for part in nodes_of([*node.body, *node.orelse]))
-        # ``finally: return`` takes back whatever was raised.
-        takes_back = any(
-            isinstance(part, (ast.Return, ast.Break, ast.Continue))
-            for part in nodes_of(node.finalbody)
-        )
+        self.may_count = self.may_count or demanded
+        skips_assertion = any(self._is_assertion(part) for part in nodes_of(node.body))
         is_decided = any(self._flow.level(part, self._scope) == CERTAIN for part in node.body)
         numbers: list[int] = []
-        if takes_back and is_decided:
+        if is_decided and _takes_back(node):
             numbers = self._assertions.reached_in(node.body)
-        self.may_count = self.may_count or demanded
         self.generic_visit(node)
         for handler in node.handlers:
             notes = bool(names_stored(handler.body) - names_stored(node.body))
@@ -315,7 +321,9 @@ class Rewriter(ast.NodeTransformer):
             return statements
         begin = placed(ast.Expr(calling("__nel_tries__")), node)
         end = placed(ast.Expr(calling("__nel_tried__")), node)
-        return [*statements[:-1], begin, node, end] if numbers else [begin, node, end]
+        if numbers:
+            return [*statements[:-1], begin, node, end]
+        return [begin, node, end]
 
     def _is_assertion(self, node: ast.AST) -> bool:
         if isinstance(node, ast.Assert):
@@ -391,3 +399,9 @@ class Rewriter(ast.NodeTransformer):
                     return bool(function.decorator_list)
             scope = scope.parent
         return True
+
+
+def _takes_back(node: ast.Try | ast.TryStar) -> bool:
+    """Whether the ``finally`` of a statement leaves it (``finally: return``), which takes back whatever was raised."""
+    leaving = (ast.Return, ast.Break, ast.Continue)
+    return any(isinstance(part, leaving) for part in nodes_of(node.finalbody))
