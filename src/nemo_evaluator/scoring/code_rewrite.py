@@ -402,6 +402,6 @@ class Rewriter(ast.NodeTransformer):
 
 
 def _takes_back(node: ast.Try | ast.TryStar) -> bool:
-    """Whether the ``finally`` of a statement leaves it (``finally: return``), which takes back whatever was raised."""
+    """Whether the ``finally`` of a statement leaves it (``finally: return``), which drops whatever was raised."""
     leaving = (ast.Return, ast.Break, ast.Continue)
     return any(isinstance(part, leaving) for part in nodes_of(node.finalbody))
