@@ -128,7 +128,7 @@ def _may_be_name(text: str) -> bool:
 
 
 def _matching(pattern: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files below a folder that match a pattern; a text that is no pattern matches none."""
+    """Yield the files below a folder that match a pattern; a text that is not a pattern matches none."""
     if "**" in pattern:
         return
     try:
