@@ -1,5 +1,7 @@
 """``nel validate``: run a few problems of a benchmark as a sanity check."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import tempfile

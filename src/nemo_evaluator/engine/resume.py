@@ -1,5 +1,7 @@
 """Reuse of an earlier run's journal: decides for each step whether to reuse, verify or rerun it, and why."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
