@@ -92,7 +92,7 @@ class StepRecorder:
             context.ended(work.step, work.problem, reward)
 
     def _watch_zeros(self, verdict: VerifyResult, seed: SeedResult) -> None:
-        """Warn while the run goes on if its first rows suggest that the scorer is wrong."""
+        """Warn while the run continues if its first rows suggest that the scorer is wrong."""
         warning = self._zeros.add(verdict, seed)
         # Rows of earlier sessions may have been right.
         if warning is not None and not self._ctx.tally.reward_sum:

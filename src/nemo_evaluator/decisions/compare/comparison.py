@@ -31,6 +31,7 @@ from nemo_evaluator.decisions.pairing import (
     missing_rows,
     pair,
 )
+from nemo_evaluator.decisions.run_noise import RunNoise, run_noise
 from nemo_evaluator.decisions.usability import tampered_too_much, unfit
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
@@ -94,6 +95,10 @@ class Comparison:
         for run, rows in zip(self.runs, self.rows, strict=True):
             self._unfit.append([*unfit(run, rows), *tampered_too_much(run, rows)])
         self._labelled, self._label_notes = self.labelled(self.spending)
+        # The noise of the judge's rewards; labels correct those.
+        self.noise: RunNoise | None = None
+        if self._labelled is None:
+            self.noise = run_noise(self.runs, self.pairing, options.confidence)
 
     def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
         """The labels of both runs, where they can be used.
@@ -165,7 +170,26 @@ class Comparison:
             available=self.runs[0].dataset_size,
             better=options.better,
         )
-        return self._guard(implied)
+        return self._guard(self._beyond_noise(implied, interval))
+
+    def _beyond_noise(self, judgement: Judgement, interval: Interval) -> Judgement:
+        """Make a judgement inconclusive if run-to-run noise alone could have led to it.
+
+        A drop or gain that noise explains proves nothing. A PASS stays if the limit is kept with the noise against it.
+        """
+        noise = self.noise
+        if noise is None or judgement.verdict is Verdict.INCONCLUSIVE:
+            return judgement
+        options = self.options
+        gain = options.better * interval.value
+        if judgement.verdict is Verdict.PASS:
+            is_open = gain - noise.bound < -options.max_drop
+        else:
+            is_open = True
+        if not is_open or not noise.covers(gain):
+            return judgement
+        reason = f"the difference of {interval.value:+.4f} is inside the noise: {noise.words}"
+        return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (reason, *judgement.reasons))
 
     def _moved(self) -> tuple[int, int]:
         """How many problems lost, and how many gained."""
@@ -301,6 +325,8 @@ class Comparison:
         options = self.options
         warnings = list(self._label_notes)
         warnings += caveats(self.runs, self.rows, self.pairing, differences=self.differences)
+        if self.noise is not None:
+            warnings.append(self.noise.words)
         category_count = len(self.rows[0].categories)
         if category_count > MOST_CATEGORIES:
             warnings.append(f"{category_count:,} categories are too many to be compared one by one")

@@ -108,6 +108,8 @@ class BenchmarkEvidence:
             differences=compared.differences,
         )
         self._warn(limitations)
+        if compared.noise is not None:
+            self._warn([compared.noise.words])
         options = compared.options
         self._warn(hidden_loss(compared.missing, options.max_drop, options.better))
 
@@ -117,7 +119,7 @@ class BenchmarkEvidence:
         by_rows = self._scorer is None
         spending = ANYTIME if self.policy.sequential else compared.spending
         labelled: LabelledPair | None = None
-        if by_rows and (self.limits.metric != "pass@1" or compared.pairing.lattice):
+        if by_rows and self._counts_rewards(compared.pairing):
             labelled, label_notes = compared.labelled(spending)
             self._warn(label_notes)
 
@@ -137,7 +139,14 @@ class BenchmarkEvidence:
         _fill_scores(self.entry, measurement.measured, compared.pairing)
         if by_rows:
             self._count_failed_rows(measurement, compared, measured_on)
+        if by_rows and labelled is None and self._counts_rewards(compared.pairing):
+            measurement.noise = compared.noise
+            measurement.note_noise()
         return measurement
+
+    def _counts_rewards(self, pairing: Pairing) -> bool:
+        """Whether the gated numbers are the rewards themselves, and not only whether they exceed 0."""
+        return self.limits.metric != "pass@1" or pairing.lattice
 
     def _margins(
         self,
