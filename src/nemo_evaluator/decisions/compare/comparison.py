@@ -158,6 +158,7 @@ class Comparison:
             direction=options.direction,
             moved=self._moved(),
             graded=not pairing.lattice,
+            raw_difference=self._raw_interval(pairing) if self._labelled is not None else None,
         )
 
     def _judgement(self, interval: Interval, needed: int | None) -> Judgement:
@@ -290,11 +291,15 @@ class Comparison:
 
         Imagined rows shift the corrected difference as much as the uncorrected one.
         """
-        confidence = self.options.confidence
         if self._labelled is None:
-            return pairing.reading(pairing.differences, self.spending).interval(confidence)
+            return self._raw_interval(pairing)
         shift = float(pairing.differences.mean() - self.pairing.differences.mean())
-        return shifted(self._labelled.difference().interval(confidence), shift)
+        return shifted(self._labelled.difference().interval(self.options.confidence), shift)
+
+    def _raw_interval(self, pairing: Pairing) -> Interval:
+        """The interval of the difference of the rewards as they are."""
+        reading = pairing.reading(pairing.differences, self.spending)
+        return reading.interval(self.options.confidence)
 
     def _side(self, index: int) -> RunSide:
         """The report's entry of one side; 0 is the baseline."""
@@ -318,6 +323,7 @@ class Comparison:
             rows=len(rows),
             failed_rows=int((~rows.scored).sum()),
             invalid=self._unfit[index],
+            corrected=None if self._labelled is None else self._labelled.scores()[index],
         )
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:

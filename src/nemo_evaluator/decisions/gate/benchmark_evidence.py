@@ -10,7 +10,12 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import GATED_METRICS, GatePolicy, PolicyDefaults
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.labelled_pair import LabelledPair
-from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
+from nemo_evaluator.decisions.compare.comparability import (
+    WORDS,
+    SettingDifference,
+    caveats,
+    unanswered_words,
+)
 from nemo_evaluator.decisions.compare.comparison import Comparison
 from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
@@ -136,7 +141,7 @@ class BenchmarkEvidence:
             labelled=labelled is not None,
         )
         self._warn(measurement.measured.notes)
-        _fill_scores(self.entry, measurement.measured, compared.pairing)
+        _fill_scores(self.entry, measurement.measured, compared.pairing, labelled)
         if by_rows:
             self._count_failed_rows(measurement, compared, measured_on)
         if by_rows and labelled is None and self._counts_rewards(compared.pairing):
@@ -224,6 +229,8 @@ def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
     for setting in compared.differences:
         if setting.kind == "scorer":
             doubts.append(str(setting))
+        elif _is_other_default(setting):
+            doubts.append(f"{setting}: one side left it to a default; set it on both")
     for side_name, rows in zip(WORDS, compared.rows, strict=True):
         if rows.unanswered_share > limits.max_unanswered:
             doubts.append(unanswered_words(side_name, rows))
@@ -232,6 +239,15 @@ def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
         for reason in tampered_too_much(run, rows):
             doubts.append(f"{side_name} {reason}")
     return doubts
+
+
+def _is_other_default(setting: SettingDifference) -> bool:
+    """Whether only one side set a generation setting, or the order that selects the problems.
+
+    Command, config and Python API may have other defaults; two values that people chose are their decision.
+    """
+    is_unset_once = (setting.baseline is None) != (setting.candidate is None)
+    return is_unset_once and (setting.kind == "generation" or setting.what == "shuffle_seed")
 
 
 def _note_too_few(entry: BenchmarkGate, minimum: int) -> None:
@@ -249,11 +265,18 @@ def _note_too_few(entry: BenchmarkGate, minimum: int) -> None:
     )
 
 
-def _fill_scores(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
-    """Write the scores and their difference into the entry."""
+def _fill_scores(
+    entry: BenchmarkGate, measured: Measured, pairing: Pairing, labelled: LabelledPair | None
+) -> None:
+    """Write the scores and their difference into the entry; all are corrected if both sides have labels."""
     delta = measured.delta
-    baseline_score = float(pairing.baseline.rewards.mean())
-    candidate_score = float(pairing.candidate.rewards.mean())
+    if labelled is None:
+        baseline_score = float(pairing.baseline.rewards.mean())
+        candidate_score = float(pairing.candidate.rewards.mean())
+    else:
+        corrected_baseline, corrected_candidate = labelled.scores()
+        baseline_score = corrected_baseline.value
+        candidate_score = corrected_candidate.value
     entry.in_points = pairing.bounded
     entry.baseline_score = round(baseline_score, 6)
     entry.candidate_score = round(candidate_score, 6)
