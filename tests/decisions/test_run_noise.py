@@ -106,3 +106,14 @@ def test_a_gate_does_not_decide_inside_the_noise(runs: tuple[Path, Path]) -> Non
     assert any("is inside the noise" in reason for reason in entry.reasons)
     measured(base, 0.05)
     assert str(gate_runs(base, cand, policy).verdict) == "NO-GO"
+
+
+def test_an_open_comparison_names_the_noise_too(write_run: Any) -> None:
+    sides = []
+    for name, right in (("base", 120), ("cand", 117)):
+        sides.append(folder_of(write_run(name, (right > PLACES).astype(float))))
+    assert compare_runs(*sides, max_drop=0.02).verdict is Verdict.INCONCLUSIVE
+    measured(sides[0], 0.3)
+    report = compare_runs(*sides, max_drop=0.02)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "is inside the noise" in report.reasons[0] and len(report.reasons) == 2

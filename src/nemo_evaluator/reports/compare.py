@@ -30,7 +30,7 @@ def sides(report: RegressionReport) -> list[str]:
 
 
 def score_words(side: RunSide) -> str:
-    """The score of a side with its interval; a corrected one is labelled, and the raw one stands beside it."""
+    """The score of a side with its interval; a corrected one is labelled, and the raw one follows."""
     if side.corrected is None:
         return words.with_bounds(side.score)
     return f"{words.with_bounds(side.corrected)} corrected, {words.with_bounds(side.score)} raw"

@@ -179,7 +179,7 @@ class Comparison:
         A drop or gain that noise explains proves nothing. A PASS stays if the limit is kept with the noise against it.
         """
         noise = self.noise
-        if noise is None or judgement.verdict is Verdict.INCONCLUSIVE:
+        if noise is None:
             return judgement
         options = self.options
         gain = options.better * interval.value
