@@ -15,6 +15,8 @@ from nel_support import Nel, Serve, Sums, api, bench
 
 from nemo_evaluator.assistant.harvest import harvest
 from nemo_evaluator.cli.main import nel as cli
+from nemo_evaluator.runs.bundle import load_bundle
+from nemo_evaluator.runs.calibration import measured_by
 
 
 def bundle(folder: Path, key: str, scores: dict[str, Any], **more: Any) -> None:
@@ -149,3 +151,25 @@ def test_a_real_run_in_all_formats(nel: Nel, serve: Serve, sums: Sums) -> None:
     assert (float(row["percent"]), row["model"]) == (40.0, "m")
     shown = told("table")
     assert "0.4000" in shown and "0.2449" in shown
+
+
+def test_several_runs_as_json_with_the_error_of_a_corrected_score(tmp_path: Path) -> None:
+    corrected = {"value": 0.4, "ci_lower": 0.3, "ci_upper": 0.5, "ci_method": "ppi"}
+    calibration = {"corrected": corrected, "measured_by": {}}
+    for name in ("first", "second"):
+        bundle(tmp_path / name, "toy", {"mean_reward": {"value": 0.5}})
+    path = next((tmp_path / "second" / "toy").glob("eval-*.json"))
+    document = json.loads(path.read_text())
+    document["benchmark"]["calibration"] = calibration
+    path.write_text(json.dumps(document))
+    current = measured_by(load_bundle(path).config, load_bundle(path).coverage.scored)
+    document["benchmark"]["calibration"]["measured_by"] = current
+    path.write_text(json.dumps(document))
+    folders = [str(tmp_path / "first"), str(tmp_path / "second")]
+    first, second = json.loads(CliRunner().invoke(cli, ["harvest", *folders, "--json"]).output)
+    assert [first["run"], second["run"]] == folders
+    assert (first["corrected"], first["corrected_standard_error"]) == (None, None)
+    assert second["corrected"] == 0.4
+    assert second["corrected_standard_error"] == pytest.approx(0.2 / 3.919928)
+    table = CliRunner().invoke(cli, ["harvest", *folders]).output
+    assert "corrected_standard_error" in table.replace("\n", "") and "0.0510" in table

@@ -133,3 +133,18 @@ def test_the_settings_of_a_kind_with_unions(monkeypatch: pytest.MonkeyPatch) -> 
     assert {error["loc"] for error in errors} == {("config", "pet", "cat"), ("config", "size")}
     assert "shelter' has no setting 'cat'" in str(caught.value)
     assert "setting 'size' of 'shelter'" in str(caught.value)
+
+
+def test_a_key_that_could_be_two_has_one_answer(write: Callable[..., Path]) -> None:
+    """``service`` of a pairwise judge: the hints said "under solver", and that it misspells both other keys."""
+    metric = "{type: pairwise_judge, name: p, service: m}"
+    scoring = f"{SOLVER}\n    scoring: {{metrics: [{metric}]}}"
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(config=CONFIG.replace(SOLVER, scoring, 1)))
+    hints = {problem.path.rpartition(".")[2]: problem.hint for problem in caught.value.problems}
+    section = "benchmarks[0].scoring.metrics[0]"
+    assert hints == {
+        "service": "write baseline_service: and judge_service:",
+        "baseline_service": f"add baseline_service: under {section}",
+        "judge_service": f"add judge_service: under {section}",
+    }

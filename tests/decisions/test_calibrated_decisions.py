@@ -206,28 +206,6 @@ def test_power_takes_the_judge_from_the_labels_of_the_run(tmp_path: Path) -> Non
     assert found["assumed"] is False and found["sensitivity"] == pytest.approx(0.8, abs=0.07)
 
 
-def test_a_comparison_tells_of_the_noise_floor(tmp_path: Path) -> None:
-    (base, _), (cand, _) = two_runs(tmp_path, rows=60)
-    changes = {"problems": 50, "answers": 0.3, "verdicts": 0.04, "score": 0.02}
-    prints = json.loads(next(base.glob("eval-*.json")).read_text())["config"].get(
-        "fingerprints", {}
-    )
-    bound = {name: prints.get(name) for name in ("scorer", "service", "solver", "template")}
-    noise = {"again": changes, "other_level": changes | {"score": 0.0}, "measured_by": bound}
-    (base / "noise.json").write_text(json.dumps(noise))
-    found = compare_runs(base, cand)
-    assert any("the baseline differs from itself by 2.0 points" in line for line in found.warnings)
-    assert not any("the candidate differs from itself" in line for line in found.warnings)
-    for other in (
-        {**noise, "measured_by": bound | {"solver": "hotter"}},
-        {"again": changes, "other_level": changes},
-    ):
-        (base / "noise.json").write_text(json.dumps(other))
-        warned = compare_runs(base, cand).warnings
-        assert any("noise floor was measured on other settings" in line for line in warned)
-        assert not any("differs from itself" in line for line in warned)
-
-
 def label_some(
     sides: list[tuple[Path, np.ndarray]], labels: int, *, hide: str, unsure: bool = False
 ) -> None:

@@ -235,6 +235,15 @@ def test_the_text_says_what_is_doubtful(write_run: Any) -> None:
     assert "a score of 0.3333 cannot drop by 0.5" in text
 
 
+@pytest.mark.parametrize("rewards", [[0.0] * 40, [1.0] + [0.0] * 199])
+def test_a_score_near_0_shows_no_drop_that_it_cannot_have(
+    write_run: Any, rewards: list[float]
+) -> None:
+    text = run(write_run("a", rewards), "--drop", 0.05).stdout
+    assert f"the {len(rewards)} problems there are find no drop with that chance" in text
+    assert f"a score of {np.mean(rewards):.4f} cannot drop by 0.05" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "said", "fix"),
     [

@@ -315,6 +315,7 @@ async def test_a_template_reaches_the_solver_and_the_files(
         step_log_dir=tmp_path / "out",
         instruction_template=str(template),
         max_problems=1,
+        shuffle_seed=None,
     )
     assert scripted.asked == ["even: How much is 0 + 0? Say 0 + 7?"]
     assert rows_of(tmp_path / "out")[0, 0]["prompt"] == scripted.asked[0]

@@ -121,3 +121,13 @@ def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
                     pass
         finally:
             looker.kill()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_a_lock_file_that_names_no_process(tmp_path: Path, content: str) -> None:
+    with folder_lock(tmp_path):
+        (tmp_path / FILE).write_text(content)
+        with pytest.raises(LockedError) as caught:
+            ensure_free(tmp_path)
+    message = f"{tmp_path} is in use by another process, which nel.lock does not name"
+    assert caught.value.message == message

@@ -54,13 +54,17 @@ async def test_a_steady_model_does_not_differ_from_itself(tmp_path: Path) -> Non
     found, temperatures = await noise(
         tmp_path / "a", lambda seen: "4", generation={"temperature": 0.7}
     )
-    assert set(temperatures) == {0.0} and len(temperatures) == 18
+    assert set(temperatures) == {0.0} and len(temperatures) == 24
     assert (
         found["again"]
+        == found["again_high"]
         == found["other_level"]
         == {"problems": 6, "answers": 0.0, "verdicts": 0.0, "score": 0.0}
     )
     assert found["levels"] == [1, 4]
+    rate = found["flip_rate"]
+    assert (rate["value"], rate["ci_lower"], rate["problems"]) == (0.0, 0.0, 6)
+    assert 0.1 < rate["ci_upper"] < 0.25
 
 
 async def test_an_unsteady_one_does_and_the_cache_does_not_hide_it(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ class Harvested:
         percent: The score in percent, whatever its scale.
         coverage: Share of the planned samples that were scored.
         corrected: The headline score corrected by human labels (`nel judge calibrate`), with its interval.
+        corrected_standard_error: Its standard error, from the interval; None without bounds.
+        run: The folder of the run.
         tampered: Number of rows that tampered with their own grading; None if there are none.
         score_tampered_as_0: The mean reward if those rows count as 0.
     """
@@ -46,8 +48,10 @@ class Harvested:
     corrected: float | None = None
     corrected_lower: float | None = None
     corrected_upper: float | None = None
+    corrected_standard_error: float | None = None
     tampered: int | None = None
     score_tampered_as_0: float | None = None
+    run: str = ""
 
 
 def harvest(path: Path) -> list[Harvested]:
@@ -69,6 +73,7 @@ def _harvested(bundle: Bundle) -> Harvested:
         n=bundle.samples or None,
         repeats=bundle.repeats,
         coverage=bundle.coverage.share,
+        run=str(bundle.path.parent.parent),
     )
     score = _canonical(bundle)
     if score is not None:
@@ -88,6 +93,7 @@ def _harvested(bundle: Bundle) -> Harvested:
             corrected=corrected.value,
             corrected_lower=corrected.ci_lower,
             corrected_upper=corrected.ci_upper,
+            corrected_standard_error=_error_of_interval(corrected),
         )
     tampering = bundle.tampering
     if tampering is not None:
@@ -169,6 +175,11 @@ def _error(bundle: Bundle, score: Score) -> float | None:
         problems = rows.problem[rows.scored]
         if len(set(problems)) > 1:
             return math.sqrt(cluster_spread(rewards, problems).variance)
-    if score.ci_lower is not None and score.ci_upper is not None:
-        return (score.ci_upper - score.ci_lower) / _WIDTH_OF_95
-    return None
+    return _error_of_interval(score)
+
+
+def _error_of_interval(score: Score) -> float | None:
+    """Return the standard error that a 95 % interval stands for; None without bounds."""
+    if score.ci_lower is None or score.ci_upper is None:
+        return None
+    return (score.ci_upper - score.ci_lower) / _WIDTH_OF_95

@@ -24,27 +24,30 @@ _COLUMNS = (
     "n",
     "repeats",
 )
-_SOMETIMES = ("corrected", "tampered", "score_tampered_as_0")
+_SOMETIMES = ("corrected", "corrected_standard_error", "tampered", "score_tampered_as_0")
 
 
 @click.command()
-@click.argument("run", shell_complete=run_ids)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=run_ids)
 @option("--format", "-f", "form", type=click.Choice(["table", "csv", "json"]), default="table")
-def harvest(run: str, form: str) -> None:
-    """Print the canonical score of every benchmark of RUN (a folder or an id), with scale and standard error.
+@option("--json", "as_json", is_flag=True, help="Output JSON; the same as --format json.")
+def harvest(runs: tuple[str, ...], form: str, as_json: bool) -> None:
+    """Print the canonical score of every benchmark of each RUN (a folder or an id), with scale and standard error.
 
     Run `nel check RUN` first: do not use the score of a benchmark that is listed as INVALID.
     """
-    path = Path(run)
-    if not path.exists():
-        path = Path(find_run(run).output_dir)
-    scores = harvest_run(path)
-    if form == "json":
+    scores: list[Harvested] = []
+    for run in runs:
+        path = Path(run)
+        if not path.exists():
+            path = Path(find_run(run).output_dir)
+        scores += harvest_run(path)
+    if as_json or form == "json":
         click.echo(dumps([asdict(score) for score in scores], indent=True))
     elif form == "csv":
         _print_csv(scores)
     else:
-        _print_table(scores)
+        _print_table(scores, several_runs=len(runs) > 1)
 
 
 def _print_csv(scores: list[Harvested]) -> None:
@@ -55,9 +58,11 @@ def _print_csv(scores: list[Harvested]) -> None:
     writer.writerows(map(asdict, scores))
 
 
-def _print_table(scores: list[Harvested]) -> None:
+def _print_table(scores: list[Harvested], *, several_runs: bool) -> None:
     """Print the scores as a table, without optional columns that would be empty."""
     columns = list(_COLUMNS)
+    if several_runs:
+        columns.append("run")
     for name in _SOMETIMES:
         if any(getattr(score, name) is not None for score in scores):
             columns.append(name)

@@ -19,11 +19,23 @@ from nemo_evaluator.decisions.calibrate.label_draw import (
     expected_widths,
 )
 from nemo_evaluator.decisions.calibrate.label_rules import check_draw
-from nemo_evaluator.decisions.calibrate.report import CalibrationReport, calibrate, carry
-from nemo_evaluator.runs.bundle import Bundle
+from nemo_evaluator.decisions.calibrate.report import (
+    CalibrationReport,
+    calibrate,
+    carry,
+    save_document,
+)
+from nemo_evaluator.runs.bundle import Bundle, uncalibrated
 from nemo_evaluator.runs.calibration import LabelDraw, read_draw
 from nemo_evaluator.runs.find import find_runs
-from nemo_evaluator.runs.labels import Label, Verdict, append_label, read_label_file, read_labels
+from nemo_evaluator.runs.labels import (
+    Label,
+    Verdict,
+    append_label,
+    disputed_rows,
+    read_label_file,
+    read_labels,
+)
 from nemo_evaluator.runs.row import Row
 from nemo_evaluator.store.run_registry import find_run
 
@@ -99,6 +111,9 @@ def sample(run: str, **flags: Any) -> None:
         raise UsageError(f"rows of {folder} have already been drawn", hint=hint)
     rows = read_judged(bundle)
     draw = _draw(bundle, rows, options)
+    if bundle.calibration is not None:
+        # The corrected score rests on the earlier draw.
+        save_document(uncalibrated(bundle))
     draw.save(folder)
     corrected, labels_alone = expected_widths(rows, len(draw.rows))
     if options.as_json:
@@ -114,6 +129,8 @@ def sample(run: str, **flags: Any) -> None:
         click.echo(dumps(document))
         return
     _echo_draw(bundle, draw, len(rows))
+    if bundle.calibration is not None:
+        click.echo("the corrected score of the earlier draw was removed from the bundle")
     widths = f"±{corrected:.3f} with a usual judge, ±{labels_alone:.3f} by labels alone"
     click.echo(f"the corrected score will be known to about {widths}")
     click.echo(f"next: nel judge label {run}, or label them in the viewer")
@@ -315,6 +332,7 @@ def _calibrated_by_labels(
     folder = run.path.parent
     labels = read_labels(folder)
     draw = read_draw(folder)
+    notes: list[str] = []
     if file is not None:
         rows = read_judged(run)
         imported_labels = read_label_file(file, rows.scale)
@@ -322,11 +340,48 @@ def _calibrated_by_labels(
         check_draw(rows, imported_labels, draw, convenience=convenience)
         if not convenience and draw is not None:
             draw.save(folder)
-            for imported_label in imported_labels.values():
-                append_label(folder, imported_label)
+            _append_new(folder, imported_labels, labels)
+        notes += _replaced_note(imported_labels, labels)
         labels |= imported_labels
     if not labels:
         raise UsageError(
             f"{run.name} has no labels", hint="nel judge sample RUN, then nel judge label RUN"
         )
-    return calibrate(run, labels, draw, convenience=convenience)
+    disputed = disputed_rows(folder)
+    if disputed:
+        first_problem, _ = disputed[0]
+        rows_words = f"{counted(len(disputed), 'row')}, such as problem {first_problem}"
+        notes.append(f"people disagree on {rows_words}: the last label counts")
+    report = calibrate(run, labels, draw, convenience=convenience)
+    report.notes.extend(notes)
+    return report
+
+
+def _append_new(
+    folder: Path,
+    imported_labels: dict[tuple[int, int], Label],
+    labels: dict[tuple[int, int], Label],
+) -> None:
+    """Append those labels that the folder does not have yet, so that importing a file twice changes nothing."""
+    for key, imported_label in imported_labels.items():
+        present_label = labels.get(key)
+        if present_label is None or not imported_label.agrees_with(present_label):
+            append_label(folder, imported_label)
+
+
+def _replaced_note(
+    imported_labels: dict[tuple[int, int], Label], labels: dict[tuple[int, int], Label]
+) -> list[str]:
+    """The note about imported labels that contradict earlier ones."""
+    replaced: list[Label] = []
+    for key, imported_label in imported_labels.items():
+        present_label = labels.get(key)
+        if present_label is not None and not imported_label.agrees_with(present_label):
+            replaced.append(imported_label)
+    if not replaced:
+        return []
+    first = replaced[0]
+    return [
+        f"{counted(len(replaced), 'label')} of the file replaced a different one, such as problem {first.problem_idx}: "
+        f"{labels[first.key].words} became {first.words}"
+    ]

@@ -20,6 +20,8 @@ from nemo_evaluator.scoring.attack import AttackReport, attack_judge
 from nemo_evaluator.scoring.metrics.judge import default_judge
 from nemo_evaluator.suite.probes import NoiseReport, attack_config, measure_noise
 
+# Numbers of problems for which the noise is shown besides the measured one.
+_EXAMPLE_SIZES = (200, 1000)
 _Report = TypeVar("_Report", NoiseReport, AttackReport)
 
 
@@ -49,9 +51,10 @@ def noise(
     override: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the same problems three times at temperature 0: twice at one concurrency, once at another.
+    """Run the same problems four times at temperature 0, twice at each concurrency, and estimate the flip rate.
 
-    nel stores the share of changed answers and verdicts in the run folder (noise.json); `nel compare` reports it.
+    The flip rate is how often a verdict changes. nel stores it in the run folder (noise.json); `nel compare` and
+    `nel gate` derive from it how far two runs differ by noise alone.
     """
     loaded: LoadedConfig = load_whole(config, override, output_dir=output_dir)
     loaded.refuse(find_problems(loaded, file_only=True))
@@ -72,6 +75,7 @@ def _noise_text(report: NoiseReport) -> str:
     rows = [["", "answers changed", "verdicts changed", "score differs by"]]
     for name, comparison in (
         (f"again at {low}", report.again),
+        (f"again at {high}", report.again_high),
         (f"{low} against {high}", report.other_level),
     ):
         rows.append(
@@ -82,10 +86,15 @@ def _noise_text(report: NoiseReport) -> str:
                 f"{comparison.score:.4f}",
             ]
         )
-    header = (
-        f"{report.benchmark}, {report.model}: {report.again.problems:,} problems at temperature 0"
-    )
-    return "\n".join([header, *table(rows, terminal_width())])
+    problems = report.rate.problems
+    lower, upper = report.rate.bounds()
+    header = f"{report.benchmark}, {report.model}: {problems:,} problems at temperature 0"
+    rate = f"flip rate {report.rate.value:.1%} (95 %: {lower:.1%} to {upper:.1%})"
+    widths: list[str] = []
+    for count in sorted({problems, *_EXAMPLE_SIZES}):
+        widths.append(f"{100 * report.self_difference(count):.1f} points at {count:,} problems")
+    noise_words = f"by noise alone, 95 % of pairs of runs differ by at most {', '.join(widths)}"
+    return "\n".join([header, *table(rows, terminal_width()), rate, noise_words])
 
 
 @click.command()

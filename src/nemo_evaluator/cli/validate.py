@@ -91,7 +91,11 @@ async def _run_problems(benchmark: str, samples: int, endpoint: Endpoint) -> lis
         # The evaluation writes a log, which nobody needs afterwards.
         with tempfile.TemporaryDirectory(prefix="nel-validate-") as log_folder:
             bundle = await run_evaluation(
-                environment, solver, max_problems=samples, step_log_dir=log_folder
+                environment,
+                solver,
+                max_problems=samples,
+                step_log_dir=log_folder,
+                shuffle_seed=None,
             )
     finally:
         await client.close()

@@ -128,11 +128,16 @@ class _Explainer:
     def unknown_key(self) -> Explanation:
         """Suggest the right section or spelling of an unknown key."""
         message = f"unknown key {self.key!r}"
+        owner = class_at(self.root, self.path[:-1], self.document.value)
+        known_keys = sorted(owner.model_fields) if owner else []
+        longer_names = [name for name in known_keys if self.key in name.split("_")]
+        if len(longer_names) > 1:
+            return Explanation(
+                message, f"write {' and '.join(f'{name}:' for name in longer_names)}"
+            )
         right_section = _texts()["homes"].get(self.key)
         if right_section and right_section not in self.path:
             return Explanation(message, f"it belongs under {right_section}:")
-        owner = class_at(self.root, self.path[:-1], self.document.value)
-        known_keys = sorted(owner.model_fields) if owner else []
         return Explanation(
             message, did_you_mean(self.key, known_keys, f"known keys: {', '.join(known_keys)}")
         )
@@ -147,11 +152,17 @@ class _Explainer:
         message = f"the key {self.key!r} is missing{purpose}"
         owner = class_at(self.root, self.path[:-1], data)
         unknown_keys: list[str] = []
+        missing_keys: list[str] = []
         if owner is not None:
             siblings = as_dict(value_at(data, self.path[:-1]))
             unknown_keys = [key for key in siblings if key not in owner.model_fields]
+            for name, known_field in owner.model_fields.items():
+                if known_field.is_required() and name not in siblings:
+                    missing_keys.append(name)
         misspelling = nearest(self.key, unknown_keys)
-        if misspelling:
+        # One key cannot be a misspelling of two.
+        rivals = [name for name in missing_keys if nearest(name, unknown_keys) == misspelling]
+        if misspelling and len(rivals) <= 1:
             return Explanation(message, f"is {misspelling!r} a misspelling of it?")
         return Explanation(message, self._how_to_add())
 

@@ -23,8 +23,10 @@ def nearest(word: str, words: list[str]) -> str | None:
     """Return the closest of ``words`` to ``word``; None when none is close."""
     import difflib  # noqa: PLC0415 - only for a mistake
 
-    matches = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    # Reversed, so that the first of several names that differ only in case stays.
+    original_of = {name.lower(): name for name in reversed(words)}
+    matches = difflib.get_close_matches(word.lower(), list(original_of), n=1, cutoff=0.6)
+    return original_of[matches[0]] if matches else None
 
 
 def did_you_mean(

@@ -15,7 +15,7 @@ from nemo_evaluator.core.values import replace
 from nemo_evaluator.engine.evaluation import evaluate
 from nemo_evaluator.engine.halt import HaltKind
 from nemo_evaluator.engine.job import Evaluation
-from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.engine.plan import DEFAULT_SHUFFLE_SEED, Shard
 from nemo_evaluator.engine.progress import LineProgress, Progress, SilentProgress
 from nemo_evaluator.engine.template import load_template
 from nemo_evaluator.engine.verify import Verifier
@@ -49,7 +49,7 @@ async def run_evaluation(
     max_system_retries: int = 3,
     shard_info: tuple[int, int] | None = None,
     instruction_template: str | None = None,
-    shuffle_seed: int | None = None,
+    shuffle_seed: int | None = DEFAULT_SHUFFLE_SEED,
     min_coverage: float = 0.95,
     allow_fallback: bool = False,
 ) -> EvaluatedBundle:
@@ -75,7 +75,8 @@ async def run_evaluation(
         max_system_retries: Attempts per problem if the harness fails.
         shard_info: Index and number of the shard to run.
         instruction_template: A template that is put around every problem: a path or the name of a packaged one.
-        shuffle_seed: Shuffle the problems with this seed.
+        shuffle_seed: Shuffle the problems with this seed; None keeps the order of the dataset. The default is that of
+            configs, so that ``max_problems`` selects the same problems.
         min_coverage: The share of scored rows below which the run is INVALID.
         allow_fallback: Let a benchmark that needs a judge run without one.
 
@@ -125,9 +126,15 @@ def _evaluation(
         model_url: The URL to record for the model; None for the client's.
     """
     client = _client_of(solver)
+    solver_settings = bind_solver(solver).settings
     recorded_config: JsonDict = {}
     if client is not None:
-        recorded_config = {"model": client.endpoint.model, "base_url": client.endpoint.url}
+        own_generation = solver_settings.get("generation") or {}
+        recorded_config = {
+            "model": client.endpoint.model,
+            "base_url": client.endpoint.url,
+            "generation": client.endpoint.generation | own_generation,
+        }
     recorded_config |= config or {}
     if model_url is not None:
         recorded_config["base_url"] = model_url
@@ -136,7 +143,7 @@ def _evaluation(
         solver=solver,
         task_dir=_task_dir(step_log_dir, env.name),
         service=_service(client, recorded_config),
-        solver_settings=bind_solver(solver).settings,
+        solver_settings=solver_settings,
         config=recorded_config,
     )
 

@@ -24,6 +24,10 @@ VERIFY: Final = 1
 REUSE: Final = 2
 
 
+# The default of ``shuffle_seed`` in configs and in ``run_evaluation``.
+DEFAULT_SHUFFLE_SEED: Final = 42
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """Part ``index`` of ``total`` parts of a run."""

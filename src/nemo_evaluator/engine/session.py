@@ -114,6 +114,8 @@ class Session:
         """Report what a reader of the score might not expect: the selected problems, and the source of the reward."""
         if self.job.max_problems is not None and self.plan.selection:
             self.job.say(f"{self.name}: {self.plan.selection}")
+        for warning in self.job.environment.warnings:
+            self.job.say(warning)
         also_reported = self.context.verifier.beside
         if also_reported:
             self.job.say(
@@ -187,6 +189,8 @@ class Session:
         }
         if self.job.environment.full_rows:
             config["rows"] = "full"
+        if self.context.verifier.compares_target:
+            config["compares_target"] = True
         config["fingerprints"] = self.context.prints.parts
         if self.job.resume:
             reused = reuse.count(REUSE, self.plan)

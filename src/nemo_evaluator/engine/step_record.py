@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import Outcome, Scored, SeedResult, SolveResult, Step
+from nemo_evaluator.core.types import Outcome, Scored, SeedResult, SolveResult, Step, VerifyResult
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.job import StepContext
+from nemo_evaluator.engine.zero_watch import ZeroWatch
 from nemo_evaluator.store.records import outcome_record, unanswered
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class StepRecorder:
         self._ctx = context
         #: The number of solver failures since a row was last scored.
         self.crashes = 0
+        self._zeros = ZeroWatch()
 
     def answer(self, work: StepWork, record: AnswerRecord) -> None:
         """Append the record of an answer."""
@@ -85,8 +87,17 @@ class StepRecorder:
         if isinstance(outcome, Scored):
             self.crashes = 0
             reward = outcome.verdict.reward
+            self._watch_zeros(outcome.verdict, work.seed)
         if context.stop is not None:
             context.ended(work.step, work.problem, reward)
+
+    def _watch_zeros(self, verdict: VerifyResult, seed: SeedResult) -> None:
+        """Warn while the run continues if its first rows suggest that the scorer is wrong."""
+        warning = self._zeros.add(verdict, seed)
+        # Rows of earlier sessions may have been right.
+        if warning is not None and not self._ctx.tally.reward_sum:
+            job = self._ctx.job
+            job.say(f"{job.name or job.environment.name}: {warning}")
 
 
 def milliseconds_since(started: float) -> float:

@@ -128,6 +128,12 @@ class Verifier:
         return self._primary or self._judge or "benchmark"
 
     @property
+    def compares_target(self) -> bool:
+        """Whether the reward is that of the benchmark, which compares answers with the expected ones."""
+        is_own = self._defaults and self._own is self._environment
+        return is_own and self.reward_from == "benchmark" and self._environment.compares_target
+
+    @property
     def beside(self) -> list[str]:
         """Names of the metrics that are reported in addition to the benchmark's own reward."""
         if self.reward_from == "benchmark":

@@ -13,7 +13,13 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, VerifyResult
 from nemo_evaluator.datasets import DatasetRef, MappedRows, Rows, as_rows, open_rows
 from nemo_evaluator.datasets.lock import one_write
-from nemo_evaluator.environments._scorer_code import reads_expected_answer, reads_target
+from nemo_evaluator.environments._row_checks import (
+    LOOKED_AT,
+    check_mapping,
+    check_values,
+    target_text,
+    uses_target,
+)
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
 from nemo_evaluator.environments.definition import (
@@ -25,8 +31,6 @@ from nemo_evaluator.environments.prompt import FewShot, PromptTemplate, template
 from nemo_evaluator.sandbox.base import ImageBuildRequest, Sandbox
 from nemo_evaluator.scoring.types import ScorerInput
 
-# The number of rows read when a benchmark is loaded, to learn the columns of datasets whose rows differ.
-_LOOKED_AT: Final = 20
 _DATASET_PARAMS: Final = ("dataset", "split", "revision")
 DEFAULT_PROTOCOL: Final = "default"
 
@@ -58,6 +62,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         self._config = {**definition.extra, **self.params}
         with one_write():
             source_rows = self._open(definition.dataset, num_examples)
+        check_mapping(self.name, definition.field_mapping, source_rows)
         self._dataset: Rows = self._prepared(source_rows[:num_examples], "42")
         if definition.score:
             self._runner: ScorerRunner | None = ScorerRunner(definition.score, self.name)
@@ -107,10 +112,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         if self._template is None:
             return await self._seed_by_function(row, idx)
         prompt = self._rendered(self._template, row)
-        target = row.get(self.definition.target_field, "")
         problem = SeedResult(
             prompt=prompt,
-            expected_answer=target if type(target) is str else str(target),
+            expected_answer=target_text(row.get(self.definition.target_field)),
             metadata={"source": "byob", "benchmark": self.name, **row},
             system=self.definition.system_prompt,
             shown=frozenset() if self.full_rows else self._shown,
@@ -166,6 +170,11 @@ class BenchmarkEnvironment(EvalEnvironment):
         hooks = (definition.score, definition.judge_prompt, definition.parse_judge)
         settings = {"name": self.name, "config": self._config}
         return fingerprint([hook for hook in hooks if hook is not None], settings)
+
+    @property
+    def compares_target(self) -> bool:
+        """Whether scoring compares answers with the expected answer."""
+        return uses_target(self.definition)
 
     async def sandbox_specs(self) -> list[SandboxSpec] | None:
         """Return the distinct sandboxes of all problems, if a ``seed_fn`` may set any."""
@@ -323,7 +332,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         request.
         """
         columns: set[str] = set()
-        for idx in range(min(_LOOKED_AT, len(self._dataset))):
+        for idx in range(min(LOOKED_AT, len(self._dataset))):
             try:
                 with boundary(Cause.SEED):
                     columns.update(self._dataset[idx])
@@ -358,7 +367,7 @@ class BenchmarkEnvironment(EvalEnvironment):
             template = PromptTemplate("", set[str](), self.name, optional)
         target = definition.target_field
         is_missing = bool(self._columns) and target not in self._columns
-        if is_missing and (target != "target" or _uses_target(definition)):
+        if is_missing and (target != "target" or uses_target(definition)):
             available = sorted(self._columns)
             advice = "set target_field to the column of the right answer"
             raise UsageError(
@@ -366,6 +375,7 @@ class BenchmarkEnvironment(EvalEnvironment):
                 f"it has {', '.join(available)}",
                 hint=did_you_mean(target, available, advice),
             )
+        self.warnings = check_values(definition, template.columns - {"fewshot"}, self._dataset)
         omittable_columns = template.columns | {target, *definition.carried}
         self._shown = frozenset(omittable_columns - {"category", "fewshot"})
         return template
@@ -409,7 +419,9 @@ class BenchmarkEnvironment(EvalEnvironment):
         target = self.definition.target_field
         if template is None:
             return str
-        return lambda row: f"{template.render({**row, 'fewshot': ''})}\n{row.get(target, '')}"
+        return lambda row: (
+            f"{template.render({**row, 'fewshot': ''})}\n{target_text(row.get(target))}"
+        )
 
 
 def _positional_count(function: Callable[..., Any]) -> int:
@@ -421,14 +433,6 @@ def _positional_count(function: Callable[..., Any]) -> int:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             count += 1
     return count
-
-
-def _uses_target(definition: BenchmarkDefinition) -> bool:
-    """Return whether scoring compares answers with the target: without a scorer, by its code, or by its judge's."""
-    if definition.score is None or reads_target(definition.score):
-        return True
-    judge_functions = (definition.judge_prompt, definition.parse_judge)
-    return any(function and reads_expected_answer(function) for function in judge_functions)
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:

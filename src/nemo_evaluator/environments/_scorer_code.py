@@ -4,8 +4,10 @@ The functions that a scorer mentions count too: those of its folder with all tha
 such as ``exact_match``, with the functions of its own file.
 """
 
+import ast
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -45,6 +47,39 @@ def settings_read(scorer: Callable[..., Any]) -> set[str]:
         if "config" in {*_names(code), *code.co_varnames}:
             settings.update(_texts(code))
     return settings
+
+
+def metadata_read(scorer: Callable[..., Any]) -> set[str]:
+    """Return the names that a scorer's own code reads from ``sample.metadata`` without a default.
+
+    These are ``sample.metadata["name"]`` and ``sample.metadata.get("name")``; functions of nel read optional names.
+    """
+    names: set[str] = set()
+    for function in _used_functions(scorer):
+        if not _is_ours(function):
+            names.update(_metadata_names(function))
+    return names
+
+
+def _metadata_names(function: FunctionType) -> Iterator[str]:
+    """Yield the names that the source of a function reads from an attribute ``metadata``."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        # The function has no source, or is a part of an expression.
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            container, key = node.value, node.slice
+        elif isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            if not isinstance(node.func, ast.Attribute) or node.func.attr != "get":
+                continue
+            container, key = node.func.value, node.args[0]
+        else:
+            continue
+        is_metadata = isinstance(container, ast.Attribute) and container.attr == "metadata"
+        if is_metadata and isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value
 
 
 def _used_functions(scorer: Callable[..., Any]) -> list[FunctionType]:

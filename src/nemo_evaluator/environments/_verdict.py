@@ -19,6 +19,7 @@ from nemo_evaluator.core.code_words import class_file, source_file
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.hashing import digest, digest_parts
 from nemo_evaluator.core.local_sources import imported_sources
+from nemo_evaluator.core.registry import nearest
 from nemo_evaluator.core.types import JsonDict, VerifyResult
 from nemo_evaluator.scoring.types import SCORER_LOOP, SCORING_VERSION, ScorerInput
 
@@ -36,6 +37,7 @@ _OWN_FOLDER: Final = Path(__file__).resolve().parents[1]
 _WAITING: Final = 64
 _SANDBOXED: Final = f"{_OURS}scoring.code.code_sandbox@"
 _SHOWN: Final = 200
+_REWARD_KEYS: Final = ("correct", "reward")
 # Calls in the file of a built-in benchmark that only describe or test it.
 _DESCRIBING: Final = frozenset({"BenchmarkInfo", "SelfTest"})
 
@@ -131,14 +133,14 @@ def _reward(scores: JsonDict) -> float:
     """The reward of a scorer's result: ``correct``, else ``reward``, else the first value.
 
     Raises:
-        ScorerError: That value is not a finite number.
+        ScorerError: That value is not a finite number, or seems not to be meant.
     """
     if "correct" in scores:
         value = scores["correct"]
     elif "reward" in scores:
         value = scores["reward"]
     else:
-        value = next(iter(scores.values()))
+        value = _first_value(scores)
     try:
         reward = float(value)
     except (TypeError, ValueError):
@@ -150,6 +152,26 @@ def _reward(scores: JsonDict) -> float:
             f"the scorer returned {reward} as its score", hint="a score is a finite number"
         )
     return reward
+
+
+def _first_value(scores: JsonDict) -> Any:
+    """Return the first value of a result without ``correct`` and ``reward``.
+
+    Raises:
+        ScorerError: Another key is nearly one of these names, or the first value is one of several and no share.
+    """
+    names = list(scores)
+    value = scores[names[0]]
+    misspelt = [name for name in names[1:] if nearest(str(name), list(_REWARD_KEYS)) is not None]
+    is_number = isinstance(value, (int, float))
+    is_share = is_number and 0 <= value <= 1
+    if misspelt or (is_number and not is_share and len(names) > 1):
+        listed = ", ".join(repr(name) for name in names)
+        raise ScorerError(
+            f"the scorer returned no 'correct' and no 'reward', but {listed}",
+            hint="name the reward: {'correct': ...}",
+        )
+    return value
 
 
 def fingerprint(functions: list[Callable[..., Any]], settings: JsonDict) -> str:

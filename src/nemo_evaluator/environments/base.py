@@ -119,6 +119,8 @@ class EvalEnvironment(ABC):
     name: str = ""
     # Whether rows include the columns that the prompt shows already, and the trajectory (``output.rows: full``).
     full_rows: bool = False
+    # What the user should know before the first request.
+    warnings: Sequence[str] = ()
     # The dataset: a plain list, or any lazily read sequence.
     _dataset: Sequence[Any] = ()
 
@@ -217,6 +219,11 @@ class EvalEnvironment(ABC):
     def endpoint_type(self) -> str:
         """The kind of endpoint that the prompts need; override it if this is known only for an open benchmark."""
         return self.facts().endpoint_type
+
+    @property
+    def compares_target(self) -> bool:
+        """Whether scoring compares answers with the expected answer, so that an empty one makes every answer wrong."""
+        return False
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Compute further scores of the benchmark from the scoring details of all scored rows."""

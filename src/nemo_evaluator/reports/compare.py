@@ -22,11 +22,23 @@ _LINE_WIDTH: Final = 100
 
 
 def sides(report: RegressionReport) -> list[str]:
-    """A line for each side: its score, model and run."""
+    """A line for each side: its score, model and run; for a corrected score, also the judge's."""
     rows: list[list[str]] = []
     for name, side in (("baseline", report.baseline), ("candidate", report.candidate)):
-        rows.append([name, words.with_bounds(side.score), _model(side), side.run_id])
+        rows.append([name, score_words(side), _model(side), side.run_id])
     return words.columns(rows)
+
+
+def score_words(side: RunSide) -> str:
+    """The score of a side with its interval; a corrected one is labelled, and the raw one follows."""
+    if side.corrected is None:
+        return words.with_bounds(side.score)
+    return f"{words.with_bounds(side.corrected)} corrected, {words.with_bounds(side.score)} raw"
+
+
+def raw_mark(report: RegressionReport) -> str:
+    """What marks figures of the judge's own scores where the difference is corrected by labels."""
+    return "" if report.raw_difference is None else " (raw: the judge's scores)"
 
 
 def losses(report: RegressionReport) -> list[tuple[str, float]]:
@@ -97,13 +109,17 @@ def paired(report: RegressionReport) -> list[str]:
     if moved:
         pairing_line += f": {moved}"
     p_value = words.p_value(report.test.p_value)
+    mark = raw_mark(report)
     lines = [
-        pairing_line,
-        f"{report.test.method} test that the candidate is worse: {p_value}",
+        f"{pairing_line}{mark}",
+        f"{report.test.method} test that the candidate is worse: {p_value}{mark}",
     ]
     if report.detectable is not None:
         loss = "drop" if report.better > 0 else "rise"
-        lines.append(f"a {loss} of {report.detectable:.4f} would have been found with 80% chance")
+        found_words = f"a {loss} of {report.detectable:.4f} would have been found with 80% chance"
+        lines.append(f"{found_words}{mark}")
+    if report.raw_difference is not None:
+        lines.insert(0, f"difference {words.with_bounds(report.raw_difference, sign=True)}{mark}")
     return lines
 
 
@@ -169,7 +185,7 @@ def worst_first(report: RegressionReport) -> list[tuple[str, CategoryDelta]]:
 
 def categories(report: RegressionReport, width: int | None) -> list[str]:
     """The table of categories, the largest loss first, in lines of ``width``."""
-    rows = [["category", "baseline", "candidate", "difference", "n", ""]]
+    rows = [[f"category{raw_mark(report)}", "baseline", "candidate", "difference", "n", ""]]
     for name, entry in worst_first(report):
         rows.append([name, *category_cells(entry), str(entry["n"]), state_of(entry, report)])
     return words.columns(rows, width=width, spare=(1, 1))

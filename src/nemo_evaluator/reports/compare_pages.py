@@ -87,6 +87,7 @@ def set_html(found: ComparisonSet) -> str:
         found=found,
         first=found.entries[0].report,
         w=words,
+        c=compare,
         settling=settling,
         listed=LISTED,
         title=titled(found),

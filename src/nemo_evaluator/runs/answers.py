@@ -26,6 +26,7 @@ class Answers:
         unmatched: Answers with only one end of a reasoning block, although the model stopped by itself.
         kept: Answers with a complete reasoning block in front.
         retried: Rows that took more than one attempt.
+        unkeyed: Rows with an empty expected answer.
         labels: Labelled rows by label.
         tripwires: Rows in which an agent tried to access its own grading, by tripwire.
         rewarded_trips: Those of them that got a reward.
@@ -38,6 +39,7 @@ class Answers:
     # Complete reasoning in front of the answer.
     kept: int = 0
     retried: int = 0
+    unkeyed: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     # Agents that tried to access their own grading, and those of them that were rewarded.
     tripwires: Counter[str] = field(default_factory=Counter)
@@ -57,6 +59,9 @@ class Answers:
         if (get("status") != "scored" or get("failure")) and row.failed:
             return
         self.scored += 1
+        expected = get("expected_answer")
+        if not expected or not str(expected).strip():
+            self.unkeyed += 1
         if get("attempts") != 1:
             self.retried += row.attempts > 1
         tripped = as_dict(as_dict(get("scoring_details")).get("tripwires"))

@@ -388,6 +388,17 @@ def calibrated(bundle: Bundle, document: Mapping[str, Any]) -> Bundle:
     return calibrated_bundle
 
 
+def uncalibrated(bundle: Bundle) -> Bundle:
+    """Return the bundle without its calibration and the corrected score."""
+    calibration = bundle.calibration
+    benchmark = {name: value for name, value in bundle.benchmark.items() if name != PLACE}
+    if calibration is not None:
+        scores = dict(bundle._raw_scores)
+        scores.pop(calibration.score.name, None)
+        benchmark["scores"] = scores
+    return Bundle(bundle.path, {**bundle.document, "benchmark": benchmark})
+
+
 def newest_bundle(folder: Path) -> Bundle | None:
     """Return the newest bundle of a task folder by its time stamp, or None."""
     bundle_paths = TaskPaths(folder).bundles()

@@ -58,6 +58,16 @@ class Label:
         """The problem and repeat of the row."""
         return self.problem_idx, self.repeat
 
+    @property
+    def words(self) -> str:
+        """The verdict or the grade, and who gave it."""
+        verdict = self.label if self.reward is None else f"{self.label} ({self.reward:g})"
+        return f"{verdict} by {self.who}" if self.who else verdict
+
+    def agrees_with(self, other: Label) -> bool:
+        """Whether another label of the row gives it the same verdict and grade."""
+        return (self.label, self.reward) == (other.label, other.reward)
+
 
 def all_labels(folder: Path) -> Iterator[Label]:
     """Yield every label in a benchmark's folder, in the order of writing; invalid lines are skipped."""
@@ -78,6 +88,20 @@ def read_labels(folder: Path) -> dict[tuple[int, int], Label]:
     """Return the current label of each labelled row in a benchmark's folder, by problem and repeat."""
     last_labels = {label.key: label for label in all_labels(folder)}
     return {key: label for key, label in last_labels.items() if label.label}
+
+
+def disputed_rows(folder: Path) -> list[tuple[int, int]]:
+    """Return the rows that several people labelled differently; of each person, the last label counts."""
+    labels_of_row: dict[tuple[int, int], dict[str, Label]] = {}
+    for label in all_labels(folder):
+        by_person = labels_of_row.setdefault(label.key, {})
+        by_person[label.who] = label
+    disputed: list[tuple[int, int]] = []
+    for key, by_person in labels_of_row.items():
+        given = [label for label in by_person.values() if label.label]
+        if any(not label.agrees_with(given[0]) for label in given):
+            disputed.append(key)
+    return disputed
 
 
 def append_label(folder: Path, label: Label) -> Label:
@@ -159,7 +183,7 @@ def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, i
         The label of each row, by problem and repeat.
 
     Raises:
-        UsageError: The file or one of its entries is invalid.
+        UsageError: The file or one of its entries is invalid, or two entries contradict each other.
     """
     try:
         if file.suffix.lower() == ".csv":
@@ -172,6 +196,13 @@ def read_label_file(file: Path, scale: tuple[float, float]) -> dict[tuple[int, i
     labels: dict[tuple[int, int], Label] = {}
     for number, entry in enumerate(entries, 1):
         label = _label(entry, scale, f"{file}, entry {number}")
+        earlier_label = labels.get(label.key)
+        if earlier_label is not None and not label.agrees_with(earlier_label):
+            raise UsageError(
+                f"{file} labels problem {label.problem_idx}, repeat {label.repeat} as {earlier_label.words} and as "
+                f"{label.words}",
+                hint="decide which of them is right, or make the row unsure, and keep one entry per row",
+            )
         labels[label.key] = label
     return labels
 

@@ -56,3 +56,15 @@ def normal_cdf(value: ArrayLike) -> Floats:
 def normal_quantile(probability: ArrayLike) -> Floats:
     """Quantile of the standard normal, elementwise."""
     return np.asarray(_special.ndtri(probability), dtype=np.float64)
+
+
+def beta_quantiles(probabilities: ArrayLike, a: float, b: float) -> Floats:
+    """Quantiles of the beta distribution."""
+    quantiles: Floats = _special.betaincinv(a, b, probabilities)
+    return quantiles
+
+
+def normal_cdfs(values: ArrayLike) -> Floats:
+    """The distribution function of the standard normal distribution, at each value."""
+    shares: Floats = _special.ndtr(values)
+    return shares

@@ -10,6 +10,7 @@ from nemo_evaluator.statistics.corrected_score import (
     Corrected,
     corrected_difference,
     corrected_mean,
+    corrected_pair,
 )
 from nemo_evaluator.statistics.difference import Centred, Difference, Span
 from nemo_evaluator.statistics.intervals import Interval
@@ -74,6 +75,15 @@ def bounded_difference(
         n=lowest.n,
         scale=1.0,
     )
+
+
+def bounded_pair(baseline: CompletedLabels, candidate: CompletedLabels) -> tuple[float, float]:
+    """The corrected means of baseline and candidate whose difference is that of `bounded_difference`."""
+    lowest = corrected_pair(baseline.highest, candidate.lowest)
+    if not baseline.missing and not candidate.missing:
+        return lowest
+    highest = corrected_pair(baseline.lowest, candidate.highest)
+    return (lowest[0] + highest[0]) / 2, (lowest[1] + highest[1]) / 2
 
 
 def _spanning(lowest: Interval, highest: Interval, labels: int) -> Interval:

@@ -32,6 +32,8 @@ _TRIES: Final = 20
 # How often, and how many seconds apart, to retry a lock while other processes only inspect it, which is quick.
 _LOOKS: Final = 500
 _LOOK: Final = 0.002
+# How often to read a lock file that has just been created and is still empty.
+_LOOKS_AT_EMPTY: Final = 25
 _WAIT: Final = "wait for it, stop it (`nel eval stop -o FOLDER`), or write elsewhere with -o DIR"
 
 
@@ -46,6 +48,8 @@ class Holder:
 
     def __str__(self) -> str:
         """Describe the process for error messages."""
+        if not self.pid:
+            return f"another process, which {FILE} does not name"
         run = f"run {self.run_id}, " if self.run_id else ""
         return f"{run}pid {self.pid} on {self.host}, since {self.since}"
 
@@ -200,11 +204,20 @@ def _flock(fd: int, kind: int) -> bool:
 
 
 def _read(fd: int) -> Holder:
-    """Return the holder that a lock file names."""
+    """Return the holder that a lock file names, without a process if the file names none.
+
+    Its process writes the file right after it has created it, so an empty file is read again.
+    """
+    text = os.pread(fd, 4096, 0)
+    for _ in range(_LOOKS_AT_EMPTY):
+        if text:
+            break
+        time.sleep(_LOOK)
+        text = os.pread(fd, 4096, 0)
     try:
-        return Holder(**orjson.loads(os.pread(fd, 4096, 0)))
+        return Holder(**orjson.loads(text))
     except (orjson.JSONDecodeError, TypeError):
-        return Holder("an unknown host")
+        return Holder()
 
 
 def _age(folder: Path, fd: int) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from nemo_evaluator.config import EvalConfig, MetricBase
 from nemo_evaluator.config.groups import METRICS
 from nemo_evaluator.config.service_base import ModelService, ServiceBase
@@ -27,6 +29,7 @@ from nemo_evaluator.scoring.metrics.ensemble_judge import EnsembleJudgeMetric
 from nemo_evaluator.scoring.metrics.judge import JudgeMetric
 from nemo_evaluator.scoring.metrics.pairwise_judge import PairwiseJudge, PairwiseJudgeMetric
 from nemo_evaluator.services import RunningService, start_services
+from nemo_evaluator.statistics.run_noise import FlipRate, NoisySide, flip_rate, self_difference
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.suite.build import Builder
 from nemo_evaluator.suite.clients import Clients
@@ -67,24 +70,50 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReport:
-    """The run-to-run differences of one benchmark, at the same and at another level of concurrency."""
+    """The run-to-run noise of one benchmark, over four runs at two levels of concurrency.
+
+    Attributes:
+        benchmark: The benchmark.
+        model: The model.
+        levels: The concurrency of the first two runs, and that of the last two.
+        rate: How often a verdict changes, over all four runs.
+        again: The second run against the first.
+        again_high: The fourth run against the third.
+        other_level: The third run against the first.
+        measured_by: Fingerprints of the unchanged config, to which this measurement applies.
+    """
 
     benchmark: str
     model: str
     levels: tuple[int, int]
+    rate: FlipRate
     again: Change
+    again_high: Change
     other_level: Change
-    # Fingerprints of the unchanged config, to which this measurement applies.
     measured_by: MeasuredBy
+
+    def self_difference(self, problems: int) -> float:
+        """How far two runs over so many problems, with one answer each, differ by noise alone, with 95 %."""
+        side = NoisySide(self.rate, 1)
+        return self_difference((side, side), problems)
 
     def to_dict(self) -> NoiseDocument:
         """Return the content of ``noise.json``."""
+        lower, upper = self.rate.bounds()
         return {
-            "version": 1,
+            "version": 2,
             "benchmark": self.benchmark,
             "model": self.model,
             "levels": self.levels,
+            "flip_rate": {
+                "value": self.rate.value,
+                "ci_lower": lower,
+                "ci_upper": upper,
+                "problems": self.rate.problems,
+                "unit": self.rate.unit,
+            },
             "again": self.again.to_dict(),
+            "again_high": self.again_high.to_dict(),
             "other_level": self.other_level.to_dict(),
             "measured_by": self.measured_by,
         }
@@ -93,12 +122,12 @@ class NoiseReport:
 async def measure_noise(
     config: EvalConfig, problems: int, levels: tuple[int, int], *, say: Say
 ) -> list[NoiseReport]:
-    """Run every benchmark three times, and write the differences to ``noise.json`` in its output folder.
+    """Run every benchmark four times, and write the flip rate to ``noise.json`` in its output folder.
 
     Args:
         config: The config.
         problems: The maximum number of problems per benchmark.
-        levels: The concurrency of the first two runs, and that of the third.
+        levels: The concurrency of the first two runs, and that of the last two.
         say: Receives messages for the user.
 
     Raises:
@@ -114,8 +143,9 @@ async def measure_noise(
                 key = bench.key
                 measured_by = await _fingerprints(config, running, key, folder=folder)
                 runs: list[Bundle] = []
-                for index, concurrency in enumerate((levels[0], levels[0], levels[1])):
-                    say(f"{key}: {index + 1} of 3, concurrency {concurrency}")
+                low, high = levels
+                for index, concurrency in enumerate((low, low, high, high)):
+                    say(f"{key}: {index + 1} of 4, concurrency {concurrency}")
                     run_config = _at(quiet_config, concurrency)
                     builder = Builder(run_config, running, f"noise-{index}")
                     bundle = await _run_once(builder, key, folder / str(index))
@@ -141,15 +171,29 @@ async def _fingerprints(
 def _noise_report(
     runs: Sequence[Bundle], levels: tuple[int, int], measured_by: MeasuredBy
 ) -> NoiseReport:
-    """Compare the second run, and the third at another concurrency, with the first."""
-    first_run, second_run, third_run = runs
-    first_rows = _scored_rows(first_run)
+    """Estimate the flip rate from all runs, and compare them at the same and at the other concurrency.
+
+    Raises:
+        NelError: If no problem was scored in all of them.
+    """
+    rows = [_scored_rows(run) for run in runs]
+    first, second, third, fourth = rows
+    shared = [key for key in first if all(key in other for other in rows)]
+    if not shared:
+        hint = "look at one run first: nel eval run CONFIG --limit 5"
+        raise NelError("no problem was scored in all runs", hint=hint)
+    columns: list[list[float | None]] = []
+    for run_rows in rows:
+        columns.append([run_rows[key].reward for key in shared])
+    rewards = np.array(columns, dtype=float).T
     return NoiseReport(
-        benchmark=first_run.name,
-        model=first_run.model,
+        benchmark=runs[0].name,
+        model=runs[0].model,
         levels=levels,
-        again=_change(first_rows, _scored_rows(second_run)),
-        other_level=_change(first_rows, _scored_rows(third_run)),
+        rate=flip_rate(rewards),
+        again=_change(first, second),
+        again_high=_change(third, fourth),
+        other_level=_change(first, third),
         measured_by=measured_by,
     )
 
@@ -170,15 +214,8 @@ def _scored_rows(run: Bundle) -> dict[tuple[int, int], Row]:
 
 
 def _change(left: Mapping[tuple[int, int], Row], right: Mapping[tuple[int, int], Row]) -> Change:
-    """Compare two runs of the same problems.
-
-    Raises:
-        NelError: If no problem was scored in both.
-    """
+    """Compare two runs that share problems."""
     pairs = [(left[key], right[key]) for key in left if key in right]
-    if not pairs:
-        hint = "look at one run first: nel eval run CONFIG --limit 5"
-        raise NelError("no problem was scored in both runs", hint=hint)
     other_answers = 0
     other_verdicts = 0
     difference = 0.0

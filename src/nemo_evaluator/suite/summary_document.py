@@ -60,6 +60,16 @@ class ChangeEntry(TypedDict):
     score: float
 
 
+class FlipRateEntry(TypedDict):
+    """How often a verdict changes between two runs, with its interval; see ``FlipRate``."""
+
+    value: float
+    ci_lower: float
+    ci_upper: float
+    problems: int
+    unit: float
+
+
 class NoiseDocument(TypedDict):
     """``noise.json``: the differences between repeated runs of one benchmark."""
 
@@ -67,6 +77,8 @@ class NoiseDocument(TypedDict):
     benchmark: str
     model: str
     levels: tuple[int, int]
+    flip_rate: FlipRateEntry
     again: ChangeEntry
+    again_high: ChangeEntry
     other_level: ChangeEntry
     measured_by: MeasuredBy

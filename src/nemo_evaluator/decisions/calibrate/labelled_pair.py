@@ -18,9 +18,13 @@ from nemo_evaluator.decisions.calibrate.label_rules import (
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import read_draw
 from nemo_evaluator.runs.labels import Label, read_labels
-from nemo_evaluator.statistics import Difference, Spending
+from nemo_evaluator.statistics import Difference, Interval, Spending
 from nemo_evaluator.statistics.groups import Ints
-from nemo_evaluator.statistics.missing_labels import CompletedLabels, bounded_difference
+from nemo_evaluator.statistics.missing_labels import (
+    CompletedLabels,
+    bounded_difference,
+    bounded_pair,
+)
 from nemo_evaluator.statistics.ppi import Labelled
 
 
@@ -30,6 +34,14 @@ class LabelledPair:
 
     baseline: CompletedLabels
     candidate: CompletedLabels
+
+    def scores(self) -> tuple[Interval, Interval]:
+        """The corrected scores of baseline and candidate, whose difference is `difference`."""
+        baseline_mean, candidate_mean = bounded_pair(self.baseline, self.candidate)
+        return (
+            Interval.without_bounds(baseline_mean, method="ppi_paired", n=_given(self.baseline)),
+            Interval.without_bounds(candidate_mean, method="ppi_paired", n=_given(self.candidate)),
+        )
 
     def difference(self, better: float = 1.0, share: float = 1.0) -> Difference:
         """The corrected gain of the candidate.

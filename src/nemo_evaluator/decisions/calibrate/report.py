@@ -141,9 +141,13 @@ class CalibrationReport:
 
     def save(self) -> None:
         """Write the calibration into the run's bundle."""
-        bundle = calibrated(self.run, self.to_dict())
-        write_json(self.run.path, bundle.document)
-        update_sums(self.run.path.parent, [self.run.path])
+        save_document(calibrated(self.run, self.to_dict()))
+
+
+def save_document(bundle: Bundle) -> None:
+    """Write a changed bundle and its checksum."""
+    write_json(bundle.path, bundle.document)
+    update_sums(bundle.path.parent, [bundle.path])
 
 
 def calibrate(

@@ -28,6 +28,8 @@ _USUAL_ENDS: Final = frozenset(
         "none",
     }
 )
+# The share of empty expected answers above which the score is doubtful.
+_MOST_EMPTY: Final = 0.01
 # Scores in bundles are rounded.
 _ROUNDING: Final = 1e-3
 
@@ -79,6 +81,19 @@ def no_answers(subject: CheckedRun) -> Iterator[Finding]:
     for message, share in shares.items():
         if share >= 1:
             yield Finding("answers", Level.INVALID, message, failure_class=FailureClass.UNKNOWN)
+
+
+def expected_answers(subject: CheckedRun) -> Iterator[Finding]:
+    """Whether expected answers are empty although the benchmark compares answers with them."""
+    if not subject.run.config.get("compares_target"):
+        return
+    share = subject.answers.share(subject.answers.unkeyed)
+    if share >= 1:
+        message = "all expected answers are empty, so no answer could be right"
+        yield Finding("expected", Level.INVALID, message, failure_class=FailureClass.CONFIG)
+    elif share > _MOST_EMPTY:
+        message = f"{share:.1%} of the expected answers are empty (limit {100 * _MOST_EMPTY:g}%)"
+        yield Finding("expected", Level.DEGRADED, message, failure_class=FailureClass.CONFIG)
 
 
 @dataclass(frozen=True, slots=True)

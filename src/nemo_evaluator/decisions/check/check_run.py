@@ -32,6 +32,7 @@ _CHECKS: Final[tuple[Callable[[CheckedRun], Iterator[Finding]], ...]] = (
     answer_findings.repeats,
     answer_findings.score,
     answer_findings.no_answers,
+    answer_findings.expected_answers,
     answer_findings.answers,
     answer_findings.finish_reasons,
     answer_findings.latency,

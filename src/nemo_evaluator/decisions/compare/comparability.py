@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from nemo_evaluator.core.json_coerce import as_dict, as_number
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.pairing import Pairing, missing_rows
+from nemo_evaluator.decisions.run_noise import noise_notes
 from nemo_evaluator.decisions.stop_words import rule_words
 from nemo_evaluator.decisions.usability import planned_rows, tampered, tampering_of
 from nemo_evaluator.runs.bundle import Bundle
-from nemo_evaluator.runs.calibration import tie
 from nemo_evaluator.runs.row_table import RowTable
 from nemo_evaluator.statistics import STOPPED, spending_of
 
@@ -267,7 +267,7 @@ def _uneven_answers(pairing: Pairing) -> Iterator[str]:
 
 
 def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
-    """Warnings about one run: missing or malformed rows, an early stop, its noise floor, tampering, empty answers."""
+    """Warnings about one run: missing or malformed rows, an early stop, unusable noise, tampering, empty answers."""
     if not len(rows):
         yield f"{side_name} has no rows: {run.results}"
     stop_rule = rule_words(run.stopped)
@@ -277,7 +277,7 @@ def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
         yield f"{side_name} did not run to its end: {run.stop_reason}"
     for note in run.notes:
         yield f"{side_name}: {note}"
-    yield from _noise(side_name, run)
+    yield from noise_notes(side_name, run)
     tampering = tampering_of(rows)
     if tampering is not None:
         if (rows.reward[tampered(rows)] == 0).all():
@@ -287,26 +287,6 @@ def _run_warnings(side_name: str, run: Bundle, rows: RowTable) -> Iterator[str]:
         yield unanswered_words(side_name, rows)
     if rows.malformed:
         yield f"{side_name}: {counted(rows.malformed, 'malformed line')}, left out"
-
-
-def _noise(side_name: str, run: Bundle) -> Iterator[str]:
-    """The warning about the run's noise floor, if it was measured."""
-    if run.noise and run.noise.get("measured_by") != tie(as_dict(run.config.get("fingerprints"))):
-        yield f"{side_name}: its noise floor was measured on other settings and is left out; run `nel noise` again"
-        return
-    changes = [as_dict(run.noise.get("again")), as_dict(run.noise.get("other_level"))]
-    largest = max(changes, key=_score_change)
-    verdicts = as_number(largest.get("verdicts"))
-    if verdicts:
-        yield (
-            f"{side_name} differs from itself by {100 * _score_change(largest):.1f} points between two runs "
-            f"({verdicts:.1%} of verdicts change): a difference of that size does not distinguish the models"
-        )
-
-
-def _score_change(change: JsonDict) -> float:
-    """The change of the score between two runs; 0 when it is unknown."""
-    return as_number(change.get("score")) or 0.0
 
 
 def unanswered_words(side_name: str, rows: RowTable) -> str:

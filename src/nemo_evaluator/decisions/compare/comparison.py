@@ -31,6 +31,7 @@ from nemo_evaluator.decisions.pairing import (
     missing_rows,
     pair,
 )
+from nemo_evaluator.decisions.run_noise import RunNoise, run_noise
 from nemo_evaluator.decisions.usability import tampered_too_much, unfit
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable
@@ -94,6 +95,10 @@ class Comparison:
         for run, rows in zip(self.runs, self.rows, strict=True):
             self._unfit.append([*unfit(run, rows), *tampered_too_much(run, rows)])
         self._labelled, self._label_notes = self.labelled(self.spending)
+        # The noise of the judge's rewards; labels correct those.
+        self.noise: RunNoise | None = None
+        if self._labelled is None:
+            self.noise = run_noise(self.runs, self.pairing, options.confidence)
 
     def labelled(self, spending: Spending) -> tuple[LabelledPair | None, list[str]]:
         """The labels of both runs, where they can be used.
@@ -153,6 +158,7 @@ class Comparison:
             direction=options.direction,
             moved=self._moved(),
             graded=not pairing.lattice,
+            raw_difference=self._raw_interval(pairing) if self._labelled is not None else None,
         )
 
     def _judgement(self, interval: Interval, needed: int | None) -> Judgement:
@@ -165,7 +171,26 @@ class Comparison:
             available=self.runs[0].dataset_size,
             better=options.better,
         )
-        return self._guard(implied)
+        return self._guard(self._beyond_noise(implied, interval))
+
+    def _beyond_noise(self, judgement: Judgement, interval: Interval) -> Judgement:
+        """Make a judgement inconclusive if run-to-run noise alone could have led to it.
+
+        A drop or gain that noise explains proves nothing. A PASS stays if the limit is kept with the noise against it.
+        """
+        noise = self.noise
+        if noise is None:
+            return judgement
+        options = self.options
+        gain = options.better * interval.value
+        if judgement.verdict is Verdict.PASS:
+            is_open = gain - noise.bound < -options.max_drop
+        else:
+            is_open = True
+        if not is_open or not noise.covers(gain):
+            return judgement
+        reason = f"the difference of {interval.value:+.4f} is inside the noise: {noise.words}"
+        return Judgement(Verdict.INCONCLUSIVE, judgement.relation, (reason, *judgement.reasons))
 
     def _moved(self) -> tuple[int, int]:
         """How many problems lost, and how many gained."""
@@ -266,11 +291,15 @@ class Comparison:
 
         Imagined rows shift the corrected difference as much as the uncorrected one.
         """
-        confidence = self.options.confidence
         if self._labelled is None:
-            return pairing.reading(pairing.differences, self.spending).interval(confidence)
+            return self._raw_interval(pairing)
         shift = float(pairing.differences.mean() - self.pairing.differences.mean())
-        return shifted(self._labelled.difference().interval(confidence), shift)
+        return shifted(self._labelled.difference().interval(self.options.confidence), shift)
+
+    def _raw_interval(self, pairing: Pairing) -> Interval:
+        """The interval of the difference of the rewards as they are."""
+        reading = pairing.reading(pairing.differences, self.spending)
+        return reading.interval(self.options.confidence)
 
     def _side(self, index: int) -> RunSide:
         """The report's entry of one side; 0 is the baseline."""
@@ -294,6 +323,7 @@ class Comparison:
             rows=len(rows),
             failed_rows=int((~rows.scored).sum()),
             invalid=self._unfit[index],
+            corrected=None if self._labelled is None else self._labelled.scores()[index],
         )
 
     def _warnings(self, difference: Interval, moved: list[Shift]) -> list[str]:
@@ -301,6 +331,8 @@ class Comparison:
         options = self.options
         warnings = list(self._label_notes)
         warnings += caveats(self.runs, self.rows, self.pairing, differences=self.differences)
+        if self.noise is not None:
+            warnings.append(self.noise.words)
         category_count = len(self.rows[0].categories)
         if category_count > MOST_CATEGORIES:
             warnings.append(f"{category_count:,} categories are too many to be compared one by one")

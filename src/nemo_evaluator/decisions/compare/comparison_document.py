@@ -21,6 +21,7 @@ class RunEntry(TypedDict):
     rows: int
     failed_rows: int
     invalid: list[str]
+    corrected: NotRequired[ScoreEntry]
 
 
 class PairingEntry(TypedDict):
@@ -152,6 +153,7 @@ class ComparisonDocument(TypedDict):
     direction: str
     confidence: float
     difference: ScoreEntry
+    raw_difference: NotRequired[ScoreEntry]
     pairing: PairingEntry
     detectable_drop: float | None
     problems_needed: int | None

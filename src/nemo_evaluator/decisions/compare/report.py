@@ -43,6 +43,7 @@ class RunSide:
         rows: Its rows.
         failed_rows: Rows without a score.
         invalid: Why its scores must not be used; empty when they may be.
+        corrected: The score that people would have given, if the labels of both sides correct the comparison.
     """
 
     run_id: str
@@ -53,10 +54,16 @@ class RunSide:
     rows: int
     failed_rows: int
     invalid: list[str]
+    corrected: Interval | None = None
+
+    @property
+    def shown(self) -> Interval:
+        """The score that belongs to the difference: the corrected one if there is one."""
+        return self.corrected or self.score
 
     def to_dict(self) -> RunEntry:
         """The JSON of the side."""
-        return {
+        entry: RunEntry = {
             "run_id": self.run_id,
             "config": self.config,
             "path": self.path,
@@ -66,6 +73,9 @@ class RunSide:
             "failed_rows": self.failed_rows,
             "invalid": self.invalid,
         }
+        if self.corrected is not None:
+            entry["corrected"] = score(self.corrected)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +152,8 @@ class RegressionReport(ReportMapping):
         direction: Whether a higher reward is better.
         moved: How many problems got worse and better, by however little.
         graded: Whether rewards are more than right or wrong, so that a problem can change without flipping.
+        raw_difference: The difference of the judge's scores, if labels correct ``difference``. Flips, test, categories
+            and shifts are raw too.
     """
 
     benchmark: str
@@ -171,6 +183,7 @@ class RegressionReport(ReportMapping):
     direction: str = "higher_is_better"
     moved: tuple[int, int] = (0, 0)
     graded: bool = False
+    raw_difference: Interval | None = None
 
     @property
     def better(self) -> float:
@@ -219,6 +232,8 @@ class RegressionReport(ReportMapping):
             report["sign_test"] = significance
         else:
             report["permutation_test"] = significance
+        if self.raw_difference is not None:
+            report["raw_difference"] = score(self.raw_difference)
         if self.warnings:
             report["warnings"] = self.warnings
         if self.category_deltas:

@@ -10,7 +10,12 @@ import numpy as np
 from nemo_evaluator.config.gate_policy import GATED_METRICS, GatePolicy, PolicyDefaults
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.decisions.calibrate.labelled_pair import LabelledPair
-from nemo_evaluator.decisions.compare.comparability import WORDS, caveats, unanswered_words
+from nemo_evaluator.decisions.compare.comparability import (
+    WORDS,
+    SettingDifference,
+    caveats,
+    unanswered_words,
+)
 from nemo_evaluator.decisions.compare.comparison import Comparison
 from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
@@ -108,6 +113,8 @@ class BenchmarkEvidence:
             differences=compared.differences,
         )
         self._warn(limitations)
+        if compared.noise is not None:
+            self._warn([compared.noise.words])
         options = compared.options
         self._warn(hidden_loss(compared.missing, options.max_drop, options.better))
 
@@ -117,7 +124,7 @@ class BenchmarkEvidence:
         by_rows = self._scorer is None
         spending = ANYTIME if self.policy.sequential else compared.spending
         labelled: LabelledPair | None = None
-        if by_rows and (self.limits.metric != "pass@1" or compared.pairing.lattice):
+        if by_rows and self._counts_rewards(compared.pairing):
             labelled, label_notes = compared.labelled(spending)
             self._warn(label_notes)
 
@@ -134,10 +141,17 @@ class BenchmarkEvidence:
             labelled=labelled is not None,
         )
         self._warn(measurement.measured.notes)
-        _fill_scores(self.entry, measurement.measured, compared.pairing)
+        _fill_scores(self.entry, measurement.measured, compared.pairing, labelled)
         if by_rows:
             self._count_failed_rows(measurement, compared, measured_on)
+        if by_rows and labelled is None and self._counts_rewards(compared.pairing):
+            measurement.noise = compared.noise
+            measurement.note_noise()
         return measurement
+
+    def _counts_rewards(self, pairing: Pairing) -> bool:
+        """Whether the gated numbers are the rewards themselves, and not only whether they exceed 0."""
+        return self.limits.metric != "pass@1" or pairing.lattice
 
     def _margins(
         self,
@@ -215,6 +229,8 @@ def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
     for setting in compared.differences:
         if setting.kind == "scorer":
             doubts.append(str(setting))
+        elif _is_other_default(setting):
+            doubts.append(f"{setting}: one side left it to a default; set it on both")
     for side_name, rows in zip(WORDS, compared.rows, strict=True):
         if rows.unanswered_share > limits.max_unanswered:
             doubts.append(unanswered_words(side_name, rows))
@@ -223,6 +239,15 @@ def _doubts(compared: Comparison, limits: PolicyDefaults) -> list[str]:
         for reason in tampered_too_much(run, rows):
             doubts.append(f"{side_name} {reason}")
     return doubts
+
+
+def _is_other_default(setting: SettingDifference) -> bool:
+    """Whether only one side set a generation setting, or the order that selects the problems.
+
+    Command, config and Python API may have other defaults; two values that people chose are their decision.
+    """
+    is_unset_once = (setting.baseline is None) != (setting.candidate is None)
+    return is_unset_once and (setting.kind == "generation" or setting.what == "shuffle_seed")
 
 
 def _note_too_few(entry: BenchmarkGate, minimum: int) -> None:
@@ -240,11 +265,18 @@ def _note_too_few(entry: BenchmarkGate, minimum: int) -> None:
     )
 
 
-def _fill_scores(entry: BenchmarkGate, measured: Measured, pairing: Pairing) -> None:
-    """Write the scores and their difference into the entry."""
+def _fill_scores(
+    entry: BenchmarkGate, measured: Measured, pairing: Pairing, labelled: LabelledPair | None
+) -> None:
+    """Write the scores and their difference into the entry; all are corrected if both sides have labels."""
     delta = measured.delta
-    baseline_score = float(pairing.baseline.rewards.mean())
-    candidate_score = float(pairing.candidate.rewards.mean())
+    if labelled is None:
+        baseline_score = float(pairing.baseline.rewards.mean())
+        candidate_score = float(pairing.candidate.rewards.mean())
+    else:
+        corrected_baseline, corrected_candidate = labelled.scores()
+        baseline_score = corrected_baseline.value
+        candidate_score = corrected_candidate.value
     entry.in_points = pairing.bounded
     entry.baseline_score = round(baseline_score, 6)
     entry.candidate_score = round(candidate_score, 6)

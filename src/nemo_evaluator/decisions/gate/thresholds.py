@@ -17,6 +17,7 @@ from nemo_evaluator.decisions.calibrate.labelled_pair import LabelledPair
 from nemo_evaluator.decisions.compare.verdict import shifted
 from nemo_evaluator.decisions.gate.report import BenchmarkGate, Remedy, Status
 from nemo_evaluator.decisions.pairing import Pairing
+from nemo_evaluator.decisions.run_noise import RunNoise
 from nemo_evaluator.runs.row_table import Floats, RowTable
 from nemo_evaluator.statistics import (
     PLANNED,
@@ -258,6 +259,7 @@ class Measurement:
         labelled: Whether human labels correct the difference.
         worst: The measurement with every missing row counted against the candidate.
         best: The measurement with every missing row counted in the candidate's favour.
+        noise: The run-to-run noise of the difference; None if it is not known.
     """
 
     entry: BenchmarkGate
@@ -268,6 +270,7 @@ class Measurement:
     labelled: bool = False
     worst: Measured | None = None
     best: Measured | None = None
+    noise: RunNoise | None = None
 
     @property
     def p_pass(self) -> float:
@@ -278,7 +281,12 @@ class Measurement:
         return max(limit.p_pass for limit in limits)
 
     def p_breach(self, limit: Limit) -> float:
-        """The p-value of "``limit`` is not exceeded", however the missing rows would have scored."""
+        """The p-value of "``limit`` is not exceeded", however the missing rows would have scored.
+
+        It is 1 for a difference that noise alone explains.
+        """
+        if self.noise is not None and self.noise.covers(self.measured.delta.value):
+            return 1.0
         p_values = [limit.p_breach]
         if self.best is not None:
             p_values += [
@@ -296,6 +304,16 @@ class Measurement:
     def unproved(self, alpha: float) -> list[Limit]:
         """The limits that are not proved to be kept."""
         return [limit for limit in self.measured.limits if limit.p_pass > alpha]
+
+    def note_noise(self) -> None:
+        """Add a doubt if the difference is inside the noise, and a limit is not kept with the noise against it."""
+        delta = self.measured.delta.value
+        if self.noise is None or not self.noise.covers(delta):
+            return
+        if any(limit.margin.value < self.noise.bound for limit in self.measured.limits):
+            self.doubts.append(
+                f"the difference of {delta:+.4f} is inside the noise: {self.noise.words}"
+            )
 
     def note_missing(self, lost: tuple[int, int], alpha: float) -> None:
         """Add a doubt if a limit is kept, or exceeded, only as long as failed rows are left out.

@@ -212,6 +212,9 @@ def _plan(basis: PlanBasis, question: PowerQuestion) -> PowerPlan:
     detectable_drop = differences.smallest_drop(
         basis.problems, current_repeats, power=question.power, alpha=question.alpha
     )
+    if differences.lattice and detectable_drop is not None and detectable_drop > basis.score:
+        # The score cannot drop by that much.
+        detectable_drop = None
     return replace(plan, repeats_now=current_repeats, detectable_now=detectable_drop)
 
 
