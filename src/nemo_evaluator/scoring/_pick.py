@@ -31,7 +31,15 @@ _LATE_LABEL: Final = 60
 _LISTED: Final = "\uf8ff"
 _TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
 _ARROW: Final = pattern("pick.arrow")
-_VERDICT: Final = lazy_pattern(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
+_TICKS: Final = "✅✓✔☑"
+_CROSSES: Final = "❌✗✘✖❎"
+_VERDICT: Final = lazy_pattern(
+    rf"correct|wrong|right|true|false|because|not\b|[{_TICKS}{_CROSSES}]", re.IGNORECASE
+)
+# A line of a list with ticks and crosses: "❌ **A)** ...", "| A | ✅ |".
+_MARKED: Final = lazy_pattern(
+    r"[^\w\ue000-\uf8ff]*(?:\d+[.)]\W*)?(?:option\s+)?[^\w\ue000-\uf8ff]*([A-Za-z0-9])(?![\w'’])", re.IGNORECASE
+)
 
 
 def pick(
@@ -147,6 +155,27 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
     return None
 
 
+def _ticked(response: Unannounced) -> Decision | None:
+    """A list with ticks and crosses: the one option that is ticked."""
+    if not any(tick in response.text for tick in _TICKS):
+        return None
+    ticked: set[str] = set()
+    crossed: set[str] = set()
+    for line in response.lines:
+        has_tick = any(sign in line for sign in _TICKS)
+        has_cross = any(sign in line for sign in _CROSSES)
+        label = _MARKED.match(line)
+        if label is None or label[1] not in response.reader.patterns.labels or has_tick == has_cross:
+            continue
+        if has_tick:
+            ticked.add(label[1])
+        else:
+            crossed.add(label[1])
+    if not crossed:
+        return None
+    return Decision(tuple(ticked) if len(ticked) == 1 else None)
+
+
 def _letter_on_its_own_line(response: Unannounced) -> Decision | None:
     """The last or the first line is a letter, and no other line is another one."""
     lines = response.lines
@@ -251,6 +280,9 @@ def _letter_in_parentheses(response: Unannounced) -> Decision | None:
 
 
 UNANNOUNCED: Final = {
+    "the one ticked option": PickRule(
+        _ticked, {"❌ A) south of it\n✅ B) on it\n❌ C) north of it": "B", "✅ A\n✅ B\n❌ C": None}
+    ),
     "a letter on its own line": PickRule(
         _letter_on_its_own_line, {"Rome is south of it.\n(B)": "B", "B\nsomething\nC": None}
     ),

@@ -11,6 +11,7 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, ClaimKind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._commitments import Commitments
+from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
 
 _WINDOW: Final = 200
@@ -24,6 +25,10 @@ _IT_IS: Final = lazy_pattern(
 _JOINED_BOX: Final = lazy_pattern(
     r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE
 )
+_WOULD: Final = lazy_pattern(r"\bwould\b", re.IGNORECASE)
+_WERE_IT_SO: Final = pattern("commitments.unreal")
+# Where the clause of an announcement ends in which a condition may stand.
+_SENTENCE_END: Final = lazy_pattern(r"[.!?;](?=\s|\Z)|,?\s(?:so|but|however|therefore)\b|\n")
 _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
@@ -139,6 +144,8 @@ def _prefix(text: str, claim: Claim) -> int:
             start = last_edge + 1
     unsure = _UNSURE.search(text, claim.place, claim.start) is not None
     softness = ClauseMark.SOFT if unsure else 0
+    if _would_be(text, claim):
+        softness |= ClauseMark.CONTRARY
     if not text[start : claim.place].strip(BLANK):
         return softness
     parts = clauses(text, start, claim.place)
@@ -154,6 +161,15 @@ def _prefix(text: str, claim: Claim) -> int:
     if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
+
+
+def _would_be(text: str, claim: Claim) -> bool:
+    """Whether an announcement is contrary to fact: "The answer would be 18 if it rained"."""
+    if _WOULD.search(text, claim.place, claim.start) is None:
+        return False
+    sentence_end = _SENTENCE_END.search(text, claim.start, claim.end)
+    end = claim.end if sentence_end is None else sentence_end.start()
+    return _WERE_IT_SO.search(text, claim.place, end) is not None
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
@@ -249,6 +265,7 @@ WEIGHERS: Final = {
             "If it rains, the answer is B; otherwise, the answer is C.": None,
             "The answer is B. Wait, that is wrong: the answer is C.": "C",
             "The answer is B. No, that is wrong.": None,
+            "The answer would be B if it rained.": None,
         },
     ),
     ClaimKind.BEFORE: WeighRule(
@@ -272,6 +289,13 @@ def hedge(text: str, claim: Claim) -> int:
     if has_earlier_claim and _prefix(text, claim) & ClauseMark.OR:
         return line
     return len(text)
+
+
+def is_doubted(text: str, claim: Claim) -> bool:
+    """Return whether an announcement is denied by the words before it, or corrected by the text behind it."""
+    if _prefix(text, claim) & VOID:
+        return True
+    return CORRECTION.search(text, claim.after) is not None
 
 
 def committed_text(text: str, claim: Claim) -> str | None:
