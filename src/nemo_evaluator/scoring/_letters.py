@@ -165,7 +165,9 @@ class Letters:
 
     def _last_assertion(self, text: str) -> re.Match[str] | None:
         for form in (self.patterns.said, self.patterns.judged):
-            matches = [match for match in form.finditer(text) if not self._names_article(match)]
+            matches = list(form.finditer(text))
+            if form is self.patterns.said:
+                matches = [match for match in matches if not self._names_article(match)]
             if matches and not matches[-1][matches[-1].lastindex or 0].islower():
                 return matches[-1]
         return None
@@ -173,7 +175,8 @@ class Letters:
     def _names_article(self, match: re.Match[str]) -> bool:
         """Whether the letter of an assertion is the article "A" ("Answer: A careful look ...")."""
         group = match.lastindex or 0
-        return match[group] == "A" and self._is_article(match.string[match.end(group) :])
+        rest = match.string[match.end(group) :]
+        return match[group] == "A" and _CONNECTIVE.match(rest) is None and self._is_article(rest)
 
     def _joined_before(self, text: str) -> re.Match[str] | None:
         """The label to which the label at the end of a text is joined: the B of "B and C are correct"."""

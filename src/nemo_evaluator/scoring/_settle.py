@@ -19,7 +19,9 @@ _TAIL: Final = 4000
 _LINE: Final = 60
 _NEAR: Final = 240
 _IT_IS: Final = lazy_pattern(
-    r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE
+    r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+"
+    r"|(?:i|we)\s+(?:should|would|must|will)\s+(?:choose|pick|say|answer|go\s+with)\s+|\s+instead(?=\W*\Z)",
+    re.IGNORECASE,
 )
 # A box that "or" or a comma joins to the box before it.
 _JOINED_BOX: Final = lazy_pattern(
