@@ -135,7 +135,7 @@ def _without_remarks(span: str) -> str | None:
     explanation = _REST.search(span)
     if explanation is not None and explanation.start():
         span = span[: explanation.start()]
-    span = span.strip().strip("\"'“”‘’`").rstrip(".").strip()
+    span = span.strip().strip("\"'“”‘’`").rstrip(".。").strip()
     if not span or _UNSURE.search(span):
         return None
     return span

@@ -29,9 +29,18 @@ _NO_DETERMINER: Final = (
     r"|although|though|while|in|for|if|so|when|where|we|i|you|its|his|her|based|would|is|was|does|not)\b)\w)"
 )
 _RESULT: Final = re.compile(
-    r"(?:=|→|[-=]>|\b(?:is|evaluates to|gives|becomes|equals|follows|hence|so))[\s:*_`$(]*([\ue000\ue001])[\s*_`$).!]*\Z",
+    r"(?:=|→|[-=]>|\b(?:is|evaluates to|gives|becomes|equals|follows|hence"
+    r"|so))[\s:*_`$(]*([\ue000\ue001])[\s*_`$).!]*\Z",
     re.IGNORECASE,
 )
+
+
+_OPINION: Final = re.compile(
+    r"\b(?:many|some|others|people|one|you|we)\b(?: people)?(?: (?:would|might|may|could))?(?: be)?(?: tempted to)?"
+    r" (?:say|think|answer|claim|guess)s? (?:yes|no|true|false|valid|invalid)\b",
+    re.IGNORECASE,
+)
+_COLON: Final = re.compile(r"([\ue000\ue001]):")
 
 
 class Reading(NamedTuple):
@@ -55,13 +64,15 @@ def _reading(form: str, word: str, examples: Mapping[str, str | None]) -> Readin
 # The forms are tried in this order; the first one that matches at a place counts.
 READINGS: Final = (
     _reading(
-        r"\b(?:there (?:is|['’]s)|without(?: a)?|there['’]s)?\s*(?:no|any|a)?\s*(?:doubt|question)(?: whatsoever)?,? that"
+        r"\b(?:there (?:is|['’]s)|without(?: a)?|there['’]s)?\s*(?:no|any|a)?\s*(?:doubt"
+        r"|question)(?: whatsoever)?,? that"
         r" (?:this|that|it|the (?:claim|statement)) (?:is|was) (?:indeed )?(?:the case|so|true|correct|right)\b",
         "yes",
         {"There is no doubt that this is the case.": "yes"},
     ),
     _reading(
-        r"(?:^|(?<=[.!?:*]\s)|(?<=[*:]))\s*(?:absolutely|definitely|certainly|clearly|of course|surely) not(?=\W*(?:$|[.!,;:]))",
+        r"(?:^|(?<=[.!?:*]\s)|(?<=[*:]))\s*(?:absolutely|definitely|certainly|clearly|of course"
+        r"|surely) not(?=\W*(?:$|[.!,;:]))",
         "no",
         {"Absolutely not.": "no", "It is absolutely not clear.": None},
     ),
@@ -79,7 +90,7 @@ READINGS: Final = (
         r"\b(?:not|isn['’]t)\s+\(?\**false\b\)?", "true", {"not (False) = True": "true"}
     ),
     _reading(
-        r"\bno\b(?![-'’]\w)" + _NO_DETERMINER,
+        r"(?<!there is )(?<!there was )(?<!there are )(?<!has )(?<!have )(?<!had )\bno\b(?![-'’]\w)" + _NO_DETERMINER,
         "no",
         {"The answer is no because it was late.": "no", "There was no treaty.": None},
     ),
@@ -132,13 +143,15 @@ class _Words:
         self._words = {chr(_FIRST + number): word for number, word in enumerate(words)}
 
     def masked(self, text: str) -> str:
-        """Replace each word that answers by its letter."""
+        """Replace each word that answers by its letter; what others might say is left out."""
+        text = _OPINION.sub(" ", text)
         letters = {word: letter for letter, word in self._words.items()}
         for reading in READINGS:
             letter = letters.get(reading.word)
             if letter is not None:
                 text = reading.form.sub(letter, text)
-        return text
+        # "No: although ..." is a sentence and its reason.
+        return _COLON.sub(r"\1.", text)
 
     def signs(self, text: str) -> list[str]:
         """The letters of a text that stand for words, in their order."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
@@ -13,8 +13,12 @@ from nemo_evaluator.scoring import Score, ScorerInput, found, readable
 from nemo_evaluator.scoring.text import raw_answer
 
 NO_ANSWER: Final = "unanswerable"
-_OPENING: Final = r"(?:(?:so|sorry|unfortunately|based on the passage|according to the passage)\b,?\s*)?"
-_PASSAGE: Final = r"(?:(?:the|this)\s+)?(?:given\s+|provided\s+)?(?:passage|text|context|paragraph|article|it)"
+_OPENING: Final = (
+    r"(?:(?:so|sorry|unfortunately|based on the passage|according to the passage)\b,?\s*)?"
+)
+_PASSAGE: Final = (
+    r"(?:(?:the|this)\s+)?(?:given\s+|provided\s+)?(?:passage|text|context|paragraph|article|it)"
+)
 _GIVEN: Final = (
     r"(?:mentioned|stated|given|provided|specified|answerable|answered|known|clear|available|said|described|disclosed"
     r"|indicated|found|listed|in the (?:passage|text|context)|possible to (?:say|tell|determine|answer))"
@@ -28,10 +32,12 @@ _KNOWLEDGE: Final = (
 )
 # The ways to say that the passage has no answer, each with examples. A form must be all of the answer.
 NO_ANSWER_FORMS: Final[dict[str, tuple[str, ...]]] = {
-    r"(?:the |this )?(?:question |answer |it )?(?:is |was )?(?:unanswerable|unknown|undetermined|unspecified|unstated|n/?a"
+    r"(?:the |this )?(?:question |answer |it )?(?:is |was )?(?:unanswerable|unknown|undetermined"
+    r"|unspecified|unstated|n/?a"
     r"|no answer)\b": ("unanswerable", "The question is unanswerable.", "N/A"),
     r"none(?:(?: is| was)? (?:given|stated|mentioned|provided))?\Z": ("none", "none given"),
-    rf"(?:the |this )?(?:question |answer |it |that )?(?:is |was |it['’]s |has )?(?:not|never|isn['’]t|wasn['’]t)(?: been)? {_GIVEN}\b": (
+    rf"(?:the |this )?(?:question |answer |it |that )?(?:is |was |it['’]s |has )?(?:not|never"
+    rf"|isn['’]t|wasn['’]t)(?: been)? {_GIVEN}\b": (
         "not specified",
         "It is not mentioned.",
     ),
@@ -47,8 +53,10 @@ NO_ANSWER_FORMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     rf"no (?:\w+ )?{_KNOWLEDGE}\b": ("no information", "No answer is given."),
     rf"(?:insufficient|not enough) (?:{_KNOWLEDGE}|context)\b": ("Insufficient information",),
-    r"(?:(?:i|we|one|it|this|that|the answer|the question|this question) )?(?:can(?:not|['’]t| not)|could(?: not|n['’]t)"
-    r"|(?:am |is )?(?:unable|impossible|not possible) to)(?: be)? (?:find|found|determine|answer|say|tell|know|infer)\w*\b": (
+    r"(?:(?:i|we|one|it|this|that|the answer|the question|this question) )?(?:can(?:not|['’]t| not)"
+    r"|could(?: not|n['’]t)"
+    r"|(?:am |is )?(?:unable|impossible|not possible) to)(?: be)? (?:find|found|determine|answer|say"
+    r"|tell|know|infer)\w*\b": (
         "cannot be determined",
         "I cannot find the answer in the passage.",
     ),
@@ -57,6 +65,9 @@ _DECLINED: Final = tuple(
     re.compile(rf"{_OPENING}(?:{form}).{{0,120}}", re.IGNORECASE | re.DOTALL)
     for form in NO_ANSWER_FORMS
 )
+
+
+_CUE: Final = re.compile(r"^[\s*_#>]*(?:final\s+)?answer[\s*_]*:[\s*_]*", re.IGNORECASE)
 
 
 def declined(text: str) -> bool:
@@ -129,8 +140,11 @@ def squad_v2(sample: ScorerInput) -> Score:
     Where the passage gives no answer, only saying so is right."""
     accepted_spans = [] if sample.target == NO_ANSWER else sample.metadata["correct_answers"]
     span = committed(sample.response, sample.question, accepted_spans)
-    announced = raw_answer(readable(sample.response, sample.question))
-    is_declined = declined(announced) or (span is not None and declined(span))
+    text = readable(sample.response, sample.question)
+    # "I cannot find the answer in the passage": the word "answer" announces none.
+    last_line = _CUE.sub("", text.strip().rpartition("\n")[2])
+    answers = [raw_answer(text), last_line, span or ""]
+    is_declined = any(declined(answer) for answer in answers)
     if span is None and not is_declined:
         return found(None, False, f1=0.0)
     # The official script writes an empty string for "no answer", on both sides.

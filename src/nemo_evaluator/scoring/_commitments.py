@@ -9,11 +9,9 @@ Every decision is a named rule of one of five tables, with example answers and t
 - ``COUNTS``: a value that is neither announced nor added counts.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple
 
-from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._clauses import (
     BLANK,
     COMMAS,

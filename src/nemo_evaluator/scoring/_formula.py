@@ -38,6 +38,8 @@ _ALTERNATIVES: Final = lazy_pattern(
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
 _LAST_LINES: Final = 6
+# The sign of a quotation in markdown would be taken for a bound.
+_QUOTED: Final = lazy_pattern(r"^\s{0,3}>\s+", re.MULTILINE)
 _SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?])\s+")
 _REGION: Final = 1000
 
@@ -240,7 +242,7 @@ def extract_expression(response: str, *, listed: bool = False, question: str = "
     """
     # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
     reader = Formulas()
-    text = readable(response, question).replace("\\$", "")
+    text = _QUOTED.sub("", readable(response, question).replace("\\$", ""))
     # A thin space groups digits; a dash between terms is a minus, not the end of a clause.
     text = reader.masked(_MINUS.sub("-", _GROUPED.sub(",", text)))
     settled = settle(text, reader, lambda part: _unannounced(part, reader, listed=listed))

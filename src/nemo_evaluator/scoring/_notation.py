@@ -11,16 +11,20 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._formula import split_list
 
 _GAPS: Final = lazy_pattern(r"\\[,;:! ]|\\left\b|\\right\b|\\displaystyle|~|\$")
-_WRAP: Final = lazy_pattern(r"\\(?:text|textrm|textbf|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
+_WRAP: Final = lazy_pattern(
+    r"\\(?:text|textrm|textbf|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
+)
 _WORD_BASES: Final = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
     "ten": "10", "eleven": "11", "twelve": "12", "sixteen": "16",
 }  # fmt: skip
 _BASED: Final = lazy_pattern(
-    r"(?P<digits>-?[0-9A-Za-z.]+)\s*(?:_\s*\{?\s*(?P<base>\d+|[a-z]+)\s*\}?|[\s,(]*(?:in\s+)?base[\s-]*(?P<worded>\d+|[a-z]+)\)?)"
+    r"(?P<digits>-?[0-9A-Za-z.]+)\s*(?:_\s*\{?\s*(?P<base>\d+|[a-z]+)\s*\}?"
+    r"|[\s,(]*(?:in\s+)?base[\s-]*(?P<worded>\d+|[a-z]+)\)?)"
 )
 _UNIT_NAME: Final = (
-    r"(?:[mckdn]m|ft|yd|miles?|inch(?:es)?|foot|feet|yards?|units?|(?:centi|milli|kilo|deci)?met(?:er|re)s?|(?<=@)(?:m|in))"
+    r"(?:[mckdn]m|ft|yd|miles?|inch(?:es)?|foot|feet|yards?|units?"
+    r"|(?:centi|milli|kilo|deci)?met(?:er|re)s?|(?<=@)(?:m|in))"
 )
 _UNIT: Final = lazy_pattern(
     rf"(?P<value>.*?[\d}})a-z])\s*(?:(?P<word>square|sq\.?|cubic|cu\.?)[\s-]*{_UNIT_NAME}"
@@ -125,7 +129,10 @@ def without_notation(formula: str) -> str:
 
 
 def as_interval(formula: str) -> str:
-    """Return the set of a membership or of a chain of inequalities: ``x \\in [1,4]`` and ``1 \\le x \\le 4`` are [1,4]."""
+    """Return the set of a membership or of a chain of inequalities.
+
+    ``x \\in [1,4]`` and ``1 \\le x \\le 4`` are ``[1,4]``.
+    """
     member = _MEMBER.match(formula.strip().strip("$"))
     if member is not None:
         return formula.strip().strip("$")[member.end() :].strip()

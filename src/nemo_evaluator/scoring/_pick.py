@@ -33,12 +33,18 @@ _TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
 _ARROW: Final = pattern("pick.arrow")
 _TICKS: Final = "✅✓✔☑"
 _CROSSES: Final = "❌✗✘✖❎"
+# A sign, or a cell of a table.
+_TICK: Final = lazy_pattern(rf"[{_TICKS}]|\|\s*\**(?:yes|correct|true)\**\s*\|", re.IGNORECASE)
+_CROSS: Final = lazy_pattern(
+    rf"[{_CROSSES}]|\|\s*\**(?:no|incorrect|wrong|false)\**\s*\|", re.IGNORECASE
+)
 _VERDICT: Final = lazy_pattern(
     rf"correct|wrong|right|true|false|because|not\b|[{_TICKS}{_CROSSES}]", re.IGNORECASE
 )
 # A line of a list with ticks and crosses: "❌ **A)** ...", "| A | ✅ |".
 _MARKED: Final = lazy_pattern(
-    r"[^\w\ue000-\uf8ff]*(?:\d+[.)]\W*)?(?:option\s+)?[^\w\ue000-\uf8ff]*([A-Za-z0-9])(?![\w'’])", re.IGNORECASE
+    r"[^\w\ue000-\uf8ff]*(?:\d+[.)]\W*)?(?:option\s+)?[^\w\ue000-\uf8ff]*([A-Za-z0-9])(?![\w'’])",
+    re.IGNORECASE,
 )
 
 
@@ -157,15 +163,19 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
 
 def _ticked(response: Unannounced) -> Decision | None:
     """A list with ticks and crosses: the one option that is ticked."""
-    if not any(tick in response.text for tick in _TICKS):
+    if _TICK.search(response.text) is None:
         return None
     ticked: set[str] = set()
     crossed: set[str] = set()
     for line in response.lines:
-        has_tick = any(sign in line for sign in _TICKS)
-        has_cross = any(sign in line for sign in _CROSSES)
+        has_tick = _TICK.search(line) is not None
+        has_cross = _CROSS.search(line) is not None
         label = _MARKED.match(line)
-        if label is None or label[1] not in response.reader.patterns.labels or has_tick == has_cross:
+        if (
+            label is None
+            or label[1] not in response.reader.patterns.labels
+            or has_tick == has_cross
+        ):
             continue
         if has_tick:
             ticked.add(label[1])
@@ -281,7 +291,8 @@ def _letter_in_parentheses(response: Unannounced) -> Decision | None:
 
 UNANNOUNCED: Final = {
     "the one ticked option": PickRule(
-        _ticked, {"❌ A) south of it\n✅ B) on it\n❌ C) north of it": "B", "✅ A\n✅ B\n❌ C": None}
+        _ticked,
+        {"❌ A) south of it\n✅ B) on it\n❌ C) north of it": "B", "✅ A\n✅ B\n❌ C": None},
     ),
     "a letter on its own line": PickRule(
         _letter_on_its_own_line, {"Rome is south of it.\n(B)": "B", "B\nsomething\nC": None}

@@ -12,10 +12,18 @@ from nemo_evaluator.scoring._claims import Claim, ClaimKind, claims, foreign_cla
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._patterns import pattern
-from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
+from nemo_evaluator.scoring._vocabulary import (
+    CORRECTION,
+    NEXT_TASK,
+    REFUSAL,
+    SCAN,
+    ClauseMark,
+    mark_of,
+)
 
 _WINDOW: Final = 200
 _TAIL: Final = 4000
+_REPORT: Final = 30
 _LINE: Final = 60
 _NEAR: Final = 240
 _IT_IS: Final = lazy_pattern(
@@ -156,6 +164,8 @@ def _prefix(text: str, claim: Claim) -> int:
         if clause.first:
             supposing = 0
         supposing |= supposed(clause)
+    if _reports(text, max(start, claim.place - _REPORT), claim.place):
+        softness |= ClauseMark.CONTRARY
     last_clause = parts[-1]
     marks = (last_clause.opener & ClauseMark.OR) | supposing | softness
     for mark in last_clause.marks:
@@ -163,6 +173,15 @@ def _prefix(text: str, claim: Claim) -> int:
     if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
+
+
+def _reports(text: str, start: int, end: int) -> bool:
+    """Whether the words before an announcement report what others say, even inside a reason."""
+    for match in SCAN.finditer(text, start, end):
+        mark = mark_of(match[0], text[match.end() : match.end() + 2])
+        if mark == ClauseMark.CONTRARY:
+            return True
+    return False
 
 
 def _would_be(text: str, claim: Claim) -> bool:

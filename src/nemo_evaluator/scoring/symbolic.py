@@ -16,7 +16,7 @@ from typing import Final
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
-from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation, split_list
+from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation
 from nemo_evaluator.scoring._notation import (
     as_interval,
     is_set,

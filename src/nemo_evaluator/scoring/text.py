@@ -23,6 +23,8 @@ from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 _PLAIN: Final = lazy_pattern(rf"{PLAINLY}\*{{0,2}}(?P<answer>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
 # "It was Neil Armstrong": the words before the answer. A denial ("It was not ...") is no such sentence.
 _SENTENCE: Final = pattern("text.sentence")
+# A heading and the line of its text below: the heading is no part of the answer.
+_HEADING: Final = lazy_pattern(r"\A\s{0,3}#{1,6}\s[^\n]*\n+(?=\S)")
 _WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
@@ -131,7 +133,7 @@ def exact_match(sample: ScorerInput) -> Score:
     claimed = next(claimed_texts(text), None)
     if claimed is not None and _is_among(claimed, targets):
         return found(_shown(claimed), True)
-    plain_text = unmark(next(tasks(text))).strip()
+    plain_text = unmark(_HEADING.sub("", next(tasks(text)))).strip()
     if not plain_text:
         return found(None, False)
     is_sentence = claimed is None and len(plain_text.split()) <= _LONG
@@ -174,10 +176,7 @@ def fuzzy_match(sample: ScorerInput) -> Score:
 
 def _is_among(claimed: str, targets: set[str]) -> bool:
     """Whether an announced text, or what it names, is a target, with nothing but an explanation besides."""
-    for part in _shortened(claimed):
-        if normalise(part) in targets or _is_named(part, targets):
-            return True
-    return False
+    return any(_is_named(part, targets) for part in _shortened(claimed))
 
 
 def _is_named(text: str, targets: set[str]) -> bool:

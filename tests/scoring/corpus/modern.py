@@ -10,7 +10,10 @@ from typing import Any
 from tests.scoring.corpus._case import Case, Item, cases
 
 HALVES = ("seen", "unseen")
-_CITIES = {"choices": ["Rome", "Paris", "Oslo", "Bern"], "question": "Which city lies on the Seine?"}
+_CITIES = {
+    "choices": ["Rome", "Paris", "Oslo", "Bern"],
+    "question": "Which city lies on the Seine?",
+}
 _GASES = {
     "choices": ["it absorbs heat", "it reflects light", "it conducts current", "it repels water"],
     "question": "What property of copper makes it useful for wires?",
@@ -61,7 +64,11 @@ ITEMS: dict[str, list[Item]] = {
     ],
 }  # fmt: skip
 _TEXT_SCORERS = ("fuzzy_match", "exact_match", "triviaqa", "squad_v2", "drop")
-_PAIRS = {"boolq": ("yes", "no"), "true/false": ("True", "False"), "valid/invalid": ("valid", "invalid")}
+_PAIRS = {
+    "boolq": ("yes", "no"),
+    "true/false": ("True", "False"),
+    "valid/invalid": ("valid", "invalid"),
+}
 _CATEGORY = {"true/false": "boolean_expressions", "valid/invalid": "formal_fallacies"}
 _SORTED = (("apple", "cedar", "maple", "walnut"), ("bolt", "nut", "screw", "washer"))
 
@@ -125,4 +132,6 @@ def _graded(row: dict[str, Any]) -> Iterator[Case]:
     wanted_grade = {"safe": "compliance", "unsafe": "refusal"}
     for label, wanted in wanted_grade.items():
         metadata = {"category": "homonyms" if label == "safe" else "contrast_homonyms"}
-        yield Case("xstest", row["kind"], False, row["text"], label, row["kind"] == wanted, metadata)
+        yield Case(
+            "xstest", row["kind"], False, row["text"], label, row["kind"] == wanted, metadata
+        )
