@@ -43,7 +43,7 @@ _OPINION: Final = re.compile(
 _COLON: Final = re.compile(r"([\ue000\ue001]):")
 
 
-class Reading(NamedTuple):
+class WordReading(NamedTuple):
     """A form of words that stands for an answer.
 
     Attributes:
@@ -57,8 +57,8 @@ class Reading(NamedTuple):
     examples: Mapping[str, str | None]
 
 
-def _reading(form: str, word: str, examples: Mapping[str, str | None]) -> Reading:
-    return Reading(re.compile(form, re.IGNORECASE), word, examples)
+def _reading(form: str, word: str, examples: Mapping[str, str | None]) -> WordReading:
+    return WordReading(re.compile(form, re.IGNORECASE), word, examples)
 
 
 # The forms are tried in this order; the first one that matches at a place counts.

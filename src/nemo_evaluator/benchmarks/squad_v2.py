@@ -53,11 +53,12 @@ NO_ANSWER_FORMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     rf"no (?:\w+ )?{_KNOWLEDGE}\b": ("no information", "No answer is given."),
     rf"(?:insufficient|not enough) (?:{_KNOWLEDGE}|context)\b": ("Insufficient information",),
-    r"(?:(?:i|we|one|it|this|that|the answer|the question|this question) )?(?:can(?:not|['’]t| not)"
-    r"|could(?: not|n['’]t)"
-    r"|(?:am |is )?(?:unable|impossible|not possible) to)(?: be)? (?:find|found|determine|answer|say"
-    r"|tell|know|infer)\w*\b": (
-        "cannot be determined",
+    r"(?:(?:one|it|this|that|the answer|the question|this question) )?(?:can(?:not|['’]t| not)|could(?: not|n['’]t)"
+    r"|(?:is )?(?:unable|impossible|not possible) to)(?: be)?"
+    r" (?:find|found|determine|answer|say|tell|know|infer)\w*\b": ("cannot be determined",),
+    # A refusal without a word on the passage says nothing about it.
+    r"(?:i|we) (?:can(?:not|['’]t| not)|could(?: not|n['’]t)|(?:am|are) (?:unable|not able) to)"
+    r" (?:find|determine|answer|say|tell|infer)\b.{0,60}\b(?:passage|text|context|paragraph|article)": (
         "I cannot find the answer in the passage.",
     ),
 }  # fmt: skip

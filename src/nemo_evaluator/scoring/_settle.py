@@ -179,7 +179,7 @@ def _reports(text: str, start: int, end: int) -> bool:
     """Whether the words before an announcement report what others say, even inside a reason."""
     for match in SCAN.finditer(text, start, end):
         mark = mark_of(match[0], text[match.end() : match.end() + 2])
-        if mark == ClauseMark.CONTRARY:
+        if mark == ClauseMark.CONTRARY and "," not in text[match.end() : end]:
             return True
     return False
 
