@@ -72,7 +72,7 @@ READINGS: Final = (
     ),
     _reading(
         r"(?:^|(?<=[.!?:*]\s)|(?<=[*:]))\s*(?:absolutely|definitely|certainly|clearly|of course"
-        r"|surely) not(?=\W*(?:$|[.!,;:]))",
+        r") not(?=\W*(?:$|[.!,;:]))",
         "no",
         {"Absolutely not.": "no", "It is absolutely not clear.": None},
     ),
@@ -92,7 +92,7 @@ READINGS: Final = (
     _reading(
         r"(?<!there is )(?<!there was )(?<!there are )(?<!has )(?<!have )(?<!had )\bno\b(?![-'’]\w)" + _NO_DETERMINER,
         "no",
-        {"The answer is no because it was late.": "no", "There was no treaty.": None},
+        {"Answer: no because it was late.": "no", "There was no treaty.": None},
     ),
     _reading(r"\byes\b", "yes", {"The answer is yes because there was no treaty.": "yes"}),
     _reading(r"\binvalid\b", "invalid", {"It is invalid.": "invalid"}),

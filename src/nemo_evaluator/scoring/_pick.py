@@ -16,6 +16,7 @@ from nemo_evaluator.scoring._letters import CLOSERS, Letters, fold_option, latin
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import readable
+from nemo_evaluator.scoring._ticks import CROSSES, TICKS, ticked_labels
 from nemo_evaluator.scoring._vocabulary import REFUSAL, ClauseMark, cut_off
 
 # Bounds, in letters: of a response that may be one plain announcement, of a line that may be a letter, of the end in
@@ -31,20 +32,8 @@ _LATE_LABEL: Final = 60
 _LISTED: Final = "\uf8ff"
 _TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
 _ARROW: Final = pattern("pick.arrow")
-_TICKS: Final = "✅✓✔☑"
-_CROSSES: Final = "❌✗✘✖❎"
-# A sign, or a cell of a table.
-_TICK: Final = lazy_pattern(rf"[{_TICKS}]|\|\s*\**(?:yes|correct|true)\**\s*\|", re.IGNORECASE)
-_CROSS: Final = lazy_pattern(
-    rf"[{_CROSSES}]|\|\s*\**(?:no|incorrect|wrong|false)\**\s*\|", re.IGNORECASE
-)
 _VERDICT: Final = lazy_pattern(
-    rf"correct|wrong|right|true|false|because|not\b|[{_TICKS}{_CROSSES}]", re.IGNORECASE
-)
-# A line of a list with ticks and crosses: "❌ **A)** ...", "| A | ✅ |".
-_MARKED: Final = lazy_pattern(
-    r"[^\w\ue000-\uf8ff]*(?:\d+[.)]\W*)?(?:option\s+)?[^\w\ue000-\uf8ff]*([A-Za-z0-9])(?![\w'’])",
-    re.IGNORECASE,
+    rf"correct|wrong|right|true|false|because|not\b|[{TICKS}{CROSSES}]", re.IGNORECASE
 )
 
 
@@ -163,25 +152,8 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
 
 def _ticked(response: Unannounced) -> Decision | None:
     """A list with ticks and crosses: the one option that is ticked."""
-    if _TICK.search(response.text) is None:
-        return None
-    ticked: set[str] = set()
-    crossed: set[str] = set()
-    for line in response.lines:
-        has_tick = _TICK.search(line) is not None
-        has_cross = _CROSS.search(line) is not None
-        label = _MARKED.match(line)
-        if (
-            label is None
-            or label[1] not in response.reader.patterns.labels
-            or has_tick == has_cross
-        ):
-            continue
-        if has_tick:
-            ticked.add(label[1])
-        else:
-            crossed.add(label[1])
-    if not crossed:
+    ticked = ticked_labels(response.text, response.reader.patterns.labels)
+    if ticked is None:
         return None
     return Decision(tuple(ticked) if len(ticked) == 1 else None)
 

@@ -77,7 +77,7 @@ def verbatim(text: str, accepted: Iterable[str]) -> str | None:
         accepted: The accepted answers.
 
     Returns:
-        The answer as the response spells it; None if the response gives anything else, or takes it back.
+        The answer as the response spells it; None if the response gives anything else, or corrects it.
     """
     marked_answers = {normalise(answer) for answer in accepted if SCAN.search(answer)}
     if not marked_answers:
@@ -89,7 +89,7 @@ def verbatim(text: str, accepted: Iterable[str]) -> str | None:
 
 
 def raw_answer(text: str) -> str:
-    """Return the words of the last announcement, else the last line, as they stand; "" if they are taken back."""
+    """Return the last announcement, else the last line, unread; "" if the response denies or corrects it."""
     part = next(tasks(text))
     claim = next(claims(part), None) or next(foreign_claims(part), None)
     if claim is None or claim.kind is ClaimKind.WEAK:
