@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from nemo_evaluator.scoring import extract_number, readable
-from nemo_evaluator.scoring.text import claimed_texts, cut_off, declines, tasks, word_f1
+from nemo_evaluator.scoring.text import (
+    claimed_texts,
+    cut_off,
+    declines,
+    sentence_readings,
+    tasks,
+    verbatim,
+    word_f1,
+)
 
 # A bare reply of up to this many words is an answer; a longer one must announce which words are its answer.
 _BARE: Final = 30
@@ -35,6 +43,13 @@ _UNSURE: Final = re.compile(
     re.IGNORECASE,
 )
 _RIVAL: Final = re.compile(r"[(\[]\s*(?:or|possibly|maybe|perhaps|alternatively)\b", re.IGNORECASE)
+# "20 - 5 =", "31 points minus 17 points gives", "The difference is 7 + 4 =": the result follows.
+_EQUATION: Final = re.compile(
+    r"[*_`$\s]*(?:[A-Za-z][A-Za-z' ]{1,40}\s(?:is|was|are|were)\s)?[$€£]?\d[\d.,]*(?:\s[a-z]+)?"
+    r"(?:\s*(?:[-+−–×x*/÷]|\b(?:minus|plus|times|divided by)\b)\s*[$€£]?\d[\d.,]*(?:\s[a-z]+)?)+"
+    r"\s*(?:=|\b(?:equals|is|gives|makes|leaves)\b)\s*",
+    re.IGNORECASE,
+)
 # A correction: the text after it replaces the answer before it.
 _CORRECTED: Final = re.compile(
     r"(?:\.{3}|…|[.,;—–-])\s*(?:wait|hmm|hold on|oh|sorry|actually|correction|scratch that|on second thought|no)\b"
@@ -62,8 +77,10 @@ _PUNCTUATION_AS_SPACES: Final = str.maketrans(
 )
 
 
-def committed(response: str, question: str = "") -> str | None:
+def committed(response: str, question: str = "", accepted: Iterable[str] = ()) -> str | None:
     """Find the span that a response gives as its answer.
+
+    A span that equals an accepted answer counts although it has a word such as "not": it is a title then.
 
     It is the announced answer, else a short last line. If that is the first item of a list that ends the response, the
     whole list counts. An explanation after the span is left out, and a correction replaces the span. A denial, a hedge
@@ -72,11 +89,15 @@ def committed(response: str, question: str = "") -> str | None:
     Args:
         response: The response.
         question: The question; where the response repeats it, that is not an answer.
+        accepted: The accepted answers.
 
     Returns:
         The span, or None if the response does not commit to one. The items of a list are on lines of their own.
     """
     response_text = readable(response, question)
+    quoted_span = verbatim(response_text, accepted)
+    if quoted_span is not None:
+        return quoted_span
     answer_text = next(tasks(response_text))
     span = next(claimed_texts(response_text), None)
     if span is None:
@@ -108,15 +129,22 @@ def _without_remarks(span: str) -> str | None:
     correction = _CORRECTED.split(span)[-1]
     if correction != span:
         span = _INSTEAD.sub("", correction)
+    span = equation_result(span)
     if span.count("?") > 1 or _RIVAL.search(span):
         return None
     explanation = _REST.search(span)
     if explanation is not None and explanation.start():
         span = span[: explanation.start()]
-    span = span.strip().strip("\"'“”‘’`").rstrip(".").strip()
+    span = span.strip().strip("\"'“”‘’`").rstrip(".。").strip()
     if not span or _UNSURE.search(span):
         return None
     return span
+
+
+def equation_result(span: str) -> str:
+    """Return what an equation comes to ("20 - 5 = 15" to "15"); any other span as it is."""
+    equation = _EQUATION.match(span)
+    return span if equation is None else span[equation.end() :]
 
 
 def _bullets(text: str) -> list[str]:
@@ -167,10 +195,13 @@ def best_match(
     Returns:
         Whether the span equals an accepted answer, and the highest F1 with any of them.
     """
-    normal_answer = normal(span)
     normal_accepted = [normal(text) for text in accepted]
-    best_f1 = max((word_f1(normal_answer, text) for text in normal_accepted), default=0.0)
-    return normal_answer in normal_accepted, best_f1
+    best = (False, 0.0)
+    for reading in sentence_readings(span):
+        normal_answer = normal(reading)
+        best_f1 = max((word_f1(normal_answer, text) for text in normal_accepted), default=0.0)
+        best = max(best, (normal_answer in normal_accepted, best_f1))
+    return best
 
 
 # DROP: sets of spans, aligned one to one, numbers as numbers.
@@ -192,10 +223,12 @@ def drop_match(
         Exact match and F1 of the best pair of a reading and an accepted answer.
     """
     plain_answer = _NUMBER_SIGNS.sub("", answer)
-    answer_forms = _forms([plain_answer.replace("\n", " ")], plain_answer)
-    bare_number = _without_unit(plain_answer, question)
-    if bare_number:
-        answer_forms.append([bare_number])
+    answer_forms: list[Sequence[str]] = []
+    for reading in sentence_readings(plain_answer):
+        answer_forms += _forms([reading.replace("\n", " ")], reading)
+        bare_number = _without_unit(reading, question)
+        if bare_number:
+            answer_forms.append([bare_number])
     best = (False, 0.0)
     for accepted_spans in _accepted_forms(accepted, _has_unasked_scale(answer, question)):
         for answer_spans in answer_forms:

@@ -56,6 +56,12 @@ _OPTION: Final = re.compile(r"^\(([A-Z])\)\s*(.*)$", re.MULTILINE)
 _LETTER: Final = re.compile(r"\(?([A-Z])\)?")
 _BRACKET: Final = re.compile(r"[][(){}<>]")
 _BRACKETS: Final = re.compile(r"[][(){}<>\s]+")
+# One word of a list: "1. apple", "- **apple**", "| 1 | apple |", or the word alone.
+_ITEM: Final = re.compile(
+    r"\s*(?:[-*•]\s+|\d{1,3}[.)]\s*|\|\s*(?:\d{1,3}\s*\|\s*)?)?[*_`\"']*([^\W\d_][\w'’.&/-]*?)[*_`\"',.;]*\s*\|?\s*"
+)
+# A word of a line of words; the numbers of its items and the signs between them are none.
+_WORD: Final = re.compile(r"[^\W\d_](?:[\w'’.&/-]*\w)?")
 _WORDS: Final = (("true", "false"), ("yes", "no"), ("valid", "invalid"))
 
 
@@ -187,23 +193,32 @@ def _last_brackets(sample: ScorerInput) -> str | None:
 
 def word_list(sample: ScorerInput) -> Score:
     """Score whether the response lists the target's words in order, whatever separates them."""
-    list_text = _announced_or_last_line(readable(sample.response, sample.question))
+    list_text = _list_text(readable(sample.response, sample.question))
     if list_text is None:
         return found(None, False)
-    answer_words: list[str] = []
-    for part in re.split(r"[\s,;>→]+", list_text.lower().strip("*`_.\"' ")):
-        is_number = re.fullmatch(r"\d+[.)]", part) is not None
-        if part and not is_number:
-            answer_words.append(part)
+    answer_words = _WORD.findall(list_text.lower())
     return found(" ".join(answer_words), answer_words == str(sample.target).lower().split())
 
 
-def _announced_or_last_line(text: str) -> str | None:
-    """The announced answer, else the last line that is not blank; None if there is none."""
+def _list_text(text: str) -> str | None:
+    """The list with one word per line that ends a response, else the announced answer, else the last line."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        is_fence = line.strip().startswith("```")
+        if line.strip() and not is_fence:
+            lines.append(line)
+    items: list[str] = []
+    for line in reversed(lines):
+        item = _ITEM.fullmatch(line)
+        if item is None:
+            break
+        items.append(item[1])
+    if len(items) > 1:
+        return " ".join(reversed(items))
     announced = next(claimed_texts(text), None)
     if announced:
         return announced
-    for line in reversed(text.strip().splitlines()):
-        if line.strip():
-            return line
-    return None
+    if not lines:
+        return None
+    # "The sorted words are: apple, pear."
+    return lines[-1].rpartition(":")[2]

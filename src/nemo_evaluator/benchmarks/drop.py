@@ -150,7 +150,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="text", fewshot=0)
 def drop(sample: ScorerInput) -> Score:
     """The F1 of the paper between the answer that the response commits to and the accepted one that fits best: numbers
     must be equal, several spans count in any order. Text around the answer is not read."""
-    span = committed(sample.response, sample.question)
+    span = committed(sample.response, sample.question, sample.metadata.get("correct_answers", ()))
     if span is None:
         return found(None, False, em=False, f1=0.0)
     is_exact, best_f1 = drop_match(span, sample.metadata["answers"], sample.metadata["question"])

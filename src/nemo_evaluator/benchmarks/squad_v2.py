@@ -2,24 +2,79 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._spans import best_match, committed, squad_normal
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
-from nemo_evaluator.scoring import Score, ScorerInput, found, strip_reasoning
-from nemo_evaluator.scoring.text import claimed_texts
+from nemo_evaluator.scoring import Score, ScorerInput, found, readable
+from nemo_evaluator.scoring.text import raw_answer
 
 NO_ANSWER: Final = "unanswerable"
-_DECLINED: Final = re.compile(
-    r"(?:the )?(?:question |it |this )?(?:is |was )?(?:unanswerable|not answerable|no answer|none|n/a"
-    r"|can(?:not|'t|’t| not) be (?:answered|determined))\b.{0,80}"
-    r"|(?:the )?(?:passage|text|context|it)\b.{0,20}\b(?:does|do|did)(?: not|n't|n’t) "
-    r"(?:say|state|mention|give|provide|specify|contain)\b.{0,120}",
-    re.IGNORECASE | re.DOTALL,
+_OPENING: Final = (
+    r"(?:(?:so|sorry|unfortunately|based on the passage|according to the passage)\b,?\s*)?"
 )
+_PASSAGE: Final = (
+    r"(?:(?:the|this)\s+)?(?:given\s+|provided\s+)?(?:passage|text|context|paragraph|article|it)"
+)
+_GIVEN: Final = (
+    r"(?:mentioned|stated|given|provided|specified|answerable|answered|known|clear|available|said|described|disclosed"
+    r"|indicated|found|listed|in the (?:passage|text|context)|possible to (?:say|tell|determine|answer))"
+)
+_SAYS: Final = (
+    r"(?:say|state|mention|give|provide|specify|contain|tell|answer|include|indicate|describe|discuss|disclose|address"
+    r"|identify|explain)s?"
+)
+_KNOWLEDGE: Final = (
+    r"(?:answer|information|info|mention|indication|details?|data|evidence|statement|reference)"
+)
+# The ways to say that the passage has no answer, each with examples. A form must be all of the answer.
+NO_ANSWER_FORMS: Final[dict[str, tuple[str, ...]]] = {
+    r"(?:the |this )?(?:question |answer |it )?(?:is |was )?(?:unanswerable|unknown|undetermined"
+    r"|unspecified|unstated|n/?a"
+    r"|no answer)\b": ("unanswerable", "The question is unanswerable.", "N/A"),
+    r"none(?:(?: is| was)? (?:given|stated|mentioned|provided))?\Z": ("none", "none given"),
+    rf"(?:the |this )?(?:question |answer |it |that )?(?:is |was |it['’]s |has )?(?:not|never"
+    rf"|isn['’]t|wasn['’]t)(?: been)? {_GIVEN}\b": (
+        "not specified",
+        "It is not mentioned.",
+    ),
+    rf"{_PASSAGE}\b.{{0,20}}\b(?:does|do|did)(?: not|n['’]t) (?:\w+ly )?{_SAYS}\b": (
+        "The passage does not say.",
+    ),
+    rf"{_PASSAGE} (?:never|fails to|nowhere) {_SAYS}\b": ("The passage never says.",),
+    rf"{_PASSAGE} (?:contains|gives|has|provides|offers|makes|includes) no (?:\w+ )?{_KNOWLEDGE}\b": (
+        "The passage contains no information about that.",
+    ),
+    rf"there(?: is|['’]s| was) (?:no|not any|not enough|insufficient) (?:\w+ )?{_KNOWLEDGE}\b": (
+        "There is no answer.",
+    ),
+    rf"no (?:\w+ )?{_KNOWLEDGE}\b": ("no information", "No answer is given."),
+    rf"(?:insufficient|not enough) (?:{_KNOWLEDGE}|context)\b": ("Insufficient information",),
+    r"(?:(?:one|it|this|that|the answer|the question|this question) )?(?:can(?:not|['’]t| not)|could(?: not|n['’]t)"
+    r"|(?:is )?(?:unable|impossible|not possible) to)(?: be)?"
+    r" (?:find|found|determine|answer|say|tell|know|infer)\w*\b": ("cannot be determined",),
+    # A refusal without a word on the passage says nothing about it.
+    r"(?:i|we) (?:can(?:not|['’]t| not)|could(?: not|n['’]t)|(?:am|are) (?:unable|not able) to)"
+    r" (?:find|determine|answer|say|tell|infer)\b.{0,60}\b(?:passage|text|context|paragraph|article)": (
+        "I cannot find the answer in the passage.",
+    ),
+}  # fmt: skip
+_DECLINED: Final = tuple(
+    re.compile(rf"{_OPENING}(?:{form}).{{0,120}}", re.IGNORECASE | re.DOTALL)
+    for form in NO_ANSWER_FORMS
+)
+
+
+_CUE: Final = re.compile(r"^[\s*_#>]*(?:final\s+)?answer[\s*_]*:[\s*_]*", re.IGNORECASE)
+
+
+def declined(text: str) -> bool:
+    """Whether an answer says that the passage has none."""
+    answer = text.strip().strip("*_\"'“”.` ")
+    return any(form.fullmatch(answer) is not None for form in _DECLINED)
 
 
 def prepare(row: JsonDict) -> JsonDict:
@@ -84,16 +139,17 @@ SELF_TEST: Final = SelfTest()
 def squad_v2(sample: ScorerInput) -> Score:
     """Is the span that the response commits to one of the accepted ones, case, articles and punctuation aside?
     Where the passage gives no answer, only saying so is right."""
-    span = committed(sample.response, sample.question)
-    answer_text = sample.response if span is None else span
-    announced = next(claimed_texts(strip_reasoning(answer_text)), answer_text)
-    declined = _DECLINED.fullmatch(announced.strip().strip("*_\"'.")) is not None
-    if span is None and not declined:
+    accepted_spans = [] if sample.target == NO_ANSWER else sample.metadata["correct_answers"]
+    span = committed(sample.response, sample.question, accepted_spans)
+    text = readable(sample.response, sample.question)
+    # "I cannot find the answer in the passage": the word "answer" announces none.
+    last_line = _CUE.sub("", text.strip().rpartition("\n")[2])
+    answers = [raw_answer(text), last_line, span or ""]
+    is_declined = any(declined(answer) for answer in answers)
+    if span is None and not is_declined:
         return found(None, False, f1=0.0)
     # The official script writes an empty string for "no answer", on both sides.
-    if sample.target == NO_ANSWER:
-        accepted: list[str | Any] | Any = [""]
-    else:
-        accepted = sample.metadata["correct_answers"]
-    is_exact, best_f1 = best_match("" if declined else span or "", accepted, squad_normal)
-    return found(NO_ANSWER if declined else span, is_exact, f1=best_f1)
+    is_exact, best_f1 = best_match(
+        "" if is_declined else span or "", accepted_spans or [""], squad_normal
+    )
+    return found(NO_ANSWER if is_declined else span, is_exact, f1=best_f1)

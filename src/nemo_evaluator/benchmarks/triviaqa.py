@@ -61,7 +61,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1, answers="text")
 )
 def triviaqa(sample: ScorerInput) -> Score:
     """Is the answer that the response commits to an accepted spelling, case, articles and punctuation aside?"""
-    span = committed(sample.response, sample.question)
+    span = committed(sample.response, sample.question, sample.metadata["correct_answers"])
     if span is None:
         return found(None, False, f1=0.0)
     is_exact, best_f1 = best_match(span, sample.metadata["correct_answers"], trivia_normal)

@@ -273,9 +273,11 @@ class Verifier:
             An entry for each score, by name.
         """
         own_scores = self._environment.summarize(_details(results))
-        scores: dict[str, ValueEntry] = {
-            name: {"value": value} for name, value in own_scores.items()
-        }
+        scores: dict[str, ValueEntry] = {}
+        for name, value in own_scores.items():
+            scores[name] = {"value": value}
+            if name in self._environment.facts().headline:
+                scores[name]["headline"] = True
         for metric in self._metrics:
             summarize: Summary | None = getattr(metric, "aggregate", None)
             if summarize is not None:

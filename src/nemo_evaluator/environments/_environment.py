@@ -99,6 +99,7 @@ class BenchmarkEnvironment(EvalEnvironment):
             endpoint_type=definition.endpoint_type,
             has_fallback=definition.info.judge_optional or "fallback" in code_names,
             summary=definition.summary,
+            headline=definition.info.headline,
         )
 
     def expect(self, problems: Sequence[int]) -> None:

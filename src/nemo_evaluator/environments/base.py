@@ -42,6 +42,8 @@ class EnvironmentFacts:
     has_fallback: bool = False
     # Computes further scores of the benchmark from the scoring details of all rows.
     summary: Callable[..., Mapping[str, float]] | None = None
+    # The scores of ``summary`` that represent the benchmark, if the mean reward does not.
+    headline: tuple[str, ...] = ()
     # Whether ``run_batch`` runs the whole benchmark at once.
     batch: bool = False
 

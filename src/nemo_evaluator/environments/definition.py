@@ -44,6 +44,8 @@ class BenchmarkInfo:
     needs: tuple[str, ...] = ()
     # Whether a benchmark that needs a judge has a fallback scorer, which every row it scored names.
     judge_optional: bool = False
+    # The scores of ``summary`` that represent the benchmark, if the mean reward does not.
+    headline: tuple[str, ...] = ()
     license: str = ""
     source: str = ""
     # The dataset columns that the benchmark reads.

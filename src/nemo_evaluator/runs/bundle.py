@@ -36,6 +36,7 @@ from nemo_evaluator.runs.scores import (
     GroupScore,
     Runtime,
     Score,
+    leading_scores,
     pick_headline,
     read_coverage,
     read_failures,
@@ -208,11 +209,13 @@ class Bundle:
         document = as_dict(self.benchmark.get(PLACE))
         if not document:
             return None
-        headline = pick_headline(self._recorded_scores)
-        if headline is None:
+        # Labels correct the mean reward, also where a benchmark names other headlines.
+        means = tuple(score for score in self._recorded_scores if not score.leads)
+        mean = pick_headline(means)
+        if mean is None:
             return None
         current_basis = measured_by(self.config, self.coverage.scored)
-        return read_calibration(document, current_basis, headline.name)
+        return read_calibration(document, current_basis, mean.name)
 
     @property
     def noise(self) -> JsonDict:
@@ -265,11 +268,14 @@ class Bundle:
 
     @property
     def scorers(self) -> tuple[Score, ...]:
-        """The scores to show in one table with the headline: the corrected score and those of extra scorers."""
+        """The scores to show in one table with the headline: further headlines, the corrected score, extra scorers."""
         extra_scores = tuple(
             score for score in self._beside_headline if score.name.startswith("scorer:")
         )
-        return (self.corrected, *extra_scores) if self.corrected is not None else extra_scores
+        further_headlines = leading_scores(self.scores)[1:]
+        if self.corrected is not None:
+            return (*further_headlines, self.corrected, *extra_scores)
+        return (*further_headlines, *extra_scores)
 
     @property
     def others(self) -> tuple[Score, ...]:
@@ -277,7 +283,7 @@ class Bundle:
         return tuple(
             score
             for score in self._beside_headline
-            if not score.name.startswith("scorer:") and score != self.corrected
+            if not score.name.startswith("scorer:") and score != self.corrected and not score.leads
         )
 
     @property

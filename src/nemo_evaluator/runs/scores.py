@@ -14,7 +14,10 @@ _TIMING: Final = re.compile(r"gen_seconds|latency|duration|tokens|time_ms|_time$
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric with its confidence interval."""
+    """One metric with its confidence interval.
+
+    ``leads`` is true if the benchmark names it as one of its headlines.
+    """
 
     name: str
     value: float
@@ -24,6 +27,7 @@ class Score:
     n: int | None = None
     correct: float | None = None
     total: int | None = None
+    leads: bool = False
 
     @property
     def has_interval(self) -> bool:
@@ -116,14 +120,24 @@ def read_score(name: str, raw: Any, samples: int) -> Score | None:
         n=as_whole(raw.get("n")) or total or samples or None,
         correct=as_number(raw.get("correct")),
         total=total,
+        leads=raw.get("headline") is True,
     )
+
+
+def leading_scores(scores: tuple[Score, ...]) -> tuple[Score, ...]:
+    """Return the scores that a benchmark names as its headlines, in place of a mean; empty for most benchmarks."""
+    return tuple(score for score in scores if score.leads)
 
 
 def pick_headline(scores: tuple[Score, ...]) -> Score | None:
     """Return the score that represents the benchmark, or None if there are no scores.
 
-    ``mean_reward`` and ``pass@1`` come first, then any score that is not a timing, then those of extra scorers.
+    A score that its benchmark names as one of its headlines comes first, then ``mean_reward`` and ``pass@1``,
+    then any score that is not a timing, then those of extra scorers.
     """
+    leading = leading_scores(scores)
+    if leading:
+        return leading[0]
     scores_by_name = {score.name: score for score in scores}
     for name in ("mean_reward", "pass@1"):
         if name in scores_by_name:

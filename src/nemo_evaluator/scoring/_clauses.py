@@ -107,6 +107,8 @@ _DENIES_BEFORE: Final = (
     "아닙",
 )
 _UNREAL: Final = pattern("clauses.unreal")
+# "It would be B if it rained" supposes nothing for the clauses that follow it.
+_COMPLETE: Final = pattern("commitments.unreal")
 
 
 @lru_cache(maxsize=16)
@@ -231,6 +233,10 @@ class _Cutter:
         if self._in_reason and kind == ClauseMark.BUT:
             return
         clause_end = match.start()
+        if match[0].lower() == "instead" and not self._is_empty(clause_end) and self._ends(match):
+            # "I should choose C instead": the clause before is the correction.
+            self._opener |= ClauseMark.CORRECT
+            return
         if not self._in_reason:
             if match[0].startswith(_DENIES_BEFORE):
                 length = clause_end - self._begin
@@ -238,6 +244,11 @@ class _Cutter:
             self._close(clause_end)
         self._open(match.end(), kind or 0, first=False)
         self._in_reason = False
+
+    def _ends(self, match: re.Match[str]) -> bool:
+        """Whether a sentence, or the stretch, ends behind a word."""
+        following = self._text[match.end() : min(match.end() + 1, self._end)]
+        return not following or following in _SENTENCE_ENDS or following == ","
 
     def _add_mark(self, match: re.Match[str], kind: int) -> None:
         """Note a word such as "not" or "perhaps" in the open clause; an "or" at its beginning opens it."""
@@ -287,6 +298,7 @@ CUT_RULES: Final = {
         {
             "The answer is not B but C.": "C",
             "The answer is B, wait, C.": "C",
+            "The answer is B. I should choose C instead.": "C",
             "A and B are wrong so the answer is C.": "C",
         },
     ),
@@ -302,6 +314,8 @@ def supposed(clause: Clause) -> int:
         ..."), or 0.
     """
     if not clause.has(ClauseMark.SOFT | ClauseMark.CONTRARY):
+        return 0
+    if _COMPLETE.search(clause.text):
         return 0
     supposition = ClauseMark.SOFT if clause.has(ClauseMark.SOFT) else 0
     if _UNREAL.search(clause.text):

@@ -9,11 +9,9 @@ Every decision is a named rule of one of five tables, with example answers and t
 - ``COUNTS``: a value that is neither announced nor added counts.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, NamedTuple
 
-from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._clauses import (
     BLANK,
     COMMAS,
@@ -48,10 +46,14 @@ _COMPLEMENTS: Final = (
     "possible",
 )
 # "If it had rained, the answer would be B" says that it is not.
-_WERE_IT_SO: Final = lazy_pattern(r"\bwould\b.*\bif\b", re.IGNORECASE | re.DOTALL)
+# "B would be right if it rained" says that it is not; "it would be B if I had to choose" chooses B.
+_WERE_IT_SO: Final = pattern("commitments.unreal")
 # What may stand between a value and a word that denies it: "B is (clearly) wrong", not "B) Nothing is wrong".
 _PREDICATE: Final = pattern("clauses.predicate")
 _ANAPHOR: Final = pattern("clauses.anaphor")
+# "B is true, but it does not answer the question": what was asserted is no answer.
+_BESIDE: Final = pattern("clauses.beside")
+_CONCESSION: Final = pattern("clauses.concession")
 # What a mark that applies to a value makes of it.
 _EFFECTS: Final = {
     ClauseMark.NOT: ClauseMark.NOT,
@@ -124,9 +126,12 @@ class Commitments(Generic[V]):
                 self.supposing = 0
             if clause.opener & ClauseMark.CORRECT:
                 self.pending = self.correcting = True
+            # "(The answer would be) B if it rained, so it is C": the condition is about B alone.
+            is_unreal = bool(cued and prefix & ClauseMark.CONTRARY)
             if clause.text.strip(BLANK):
                 cued = self._add_clause(clause, cued, prefix)
-            self.supposing |= supposed(clause)
+            if not is_unreal:
+                self.supposing |= supposed(clause)
             if clause.edge in _ARROWS:
                 self.pending = self.correcting = True
 
@@ -181,6 +186,9 @@ class Commitments(Generic[V]):
     def _withdraw_if_wrong(self, clause: Clause) -> None:
         """Withdraw the values that a later sentence denies ("The answer is B. That is wrong.")."""
         self.joined = False
+        if self.values and clause.opener & ClauseMark.BUT and _BESIDE.search(clause.text):
+            self.values = ()
+            self.retracted = True
         if not (self.values and clause.has(ClauseMark.WRONG)):
             return
         if self.pending or _ANAPHOR.match(clause.text):
@@ -356,7 +364,18 @@ def _asks(ledger: Commitments[Any], statement: Statement[Any]) -> bool:
 
 
 def _is_unreal(ledger: Commitments[Any], statement: Statement[Any]) -> bool:
-    return _WERE_IT_SO.search(statement.clause.text, statement.named.end) is not None
+    condition = _WERE_IT_SO.search(statement.clause.text)
+    return condition is not None and condition.end() > statement.named.end
+
+
+def _is_conceded(ledger: Commitments[Any], statement: Statement[Any]) -> bool:
+    if not statement.clause.first or statement.clause.edge[:1] not in COMMAS:
+        return False
+    return _CONCESSION.match(statement.clause.text) is not None
+
+
+def _is_beside_the_point(ledger: Commitments[Any], statement: Statement[Any]) -> bool:
+    return _BESIDE.search(statement.clause.text, statement.named.end) is not None
 
 
 def _continues_denied_list(ledger: Commitments[Any], statement: Statement[Any]) -> bool:
@@ -366,7 +385,14 @@ def _continues_denied_list(ledger: Commitments[Any], statement: Statement[Any]) 
 DOUBTS: Final = {
     "a question": LedgerRule(_asks, {"Is the answer B?": None}),
     "an unreal condition": LedgerRule(
-        _is_unreal, {"The answer B would be right if it rained.": None}
+        _is_unreal,
+        {"The answer B would be right if it rained.": None, "It would be B if it rained.": None},
+    ),
+    "a concession": LedgerRule(
+        _is_conceded, {"While B is true, the question is about another city.": None}
+    ),
+    "beside the point": LedgerRule(
+        _is_beside_the_point, {"B is correct and answers a different question.": None}
     ),
     "a list of denied values": LedgerRule(
         _continues_denied_list, {"I choose neither A, B, nor D.": None}

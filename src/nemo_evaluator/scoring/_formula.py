@@ -38,6 +38,8 @@ _ALTERNATIVES: Final = lazy_pattern(
 _PLACEHOLDERS: Final = ("LETTER", "ANSWER")  # of a prompt that was repeated
 _SHORT_LINE: Final = 4
 _LAST_LINES: Final = 6
+# The sign of a quotation in markdown would be taken for a bound.
+_QUOTED: Final = lazy_pattern(r"^\s{0,3}>\s+", re.MULTILINE)
 _SENTENCE_END: Final = lazy_pattern(r"(?<=[.!?])\s+")
 _REGION: Final = 1000
 
@@ -240,16 +242,16 @@ def extract_expression(response: str, *, listed: bool = False, question: str = "
     """
     # A dollar sign of money would be taken for the end of a formula, and adds nothing to its value.
     reader = Formulas()
-    text = readable(response, question).replace("\\$", "")
+    text = _QUOTED.sub("", readable(response, question).replace("\\$", ""))
     # A thin space groups digits; a dash between terms is a minus, not the end of a clause.
     text = reader.masked(_MINUS.sub("-", _GROUPED.sub(",", text)))
-    settled = settle(text, reader, lambda part: _unannounced(part, reader))
+    settled = settle(text, reader, lambda part: _unannounced(part, reader, listed=listed))
     if not settled or (len(settled) > 1 and not listed):
         return None
     return ", ".join(settled)
 
 
-def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
+def _unannounced(text: str, reader: Formulas, *, listed: bool) -> tuple[str, ...] | None:
     """A short last line, else the formulas of the last sentence."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or declines(text[-_REGION:]) or cut_off(text):
@@ -264,7 +266,7 @@ def _unannounced(text: str, reader: Formulas) -> tuple[str, ...] | None:
         if is_task(sentence):
             return None
         if _KNOWN.search(line):
-            return _last_formulas(line, reader)
+            return _last_formulas(line, reader, listed=listed)
     return None
 
 
@@ -289,10 +291,17 @@ def _last_sentence(line: str) -> str:
     return ""
 
 
-def _last_formulas(line: str, reader: Formulas) -> tuple[str, ...] | None:
-    """The formulas to which a line without an announcement commits; of an equation, the right side."""
+def _last_formulas(line: str, reader: Formulas, *, listed: bool) -> tuple[str, ...] | None:
+    """The formulas to which a line without an announcement commits; of an equation, the right side.
+
+    Several equations in one formula ("x = 1, x = -2") are a list, if one is wanted.
+    """
     last_formula_reader = Formulas(last=True, spans=reader.spans)
     ledger: Commitments[str] = Commitments(last_formula_reader, free=True)
     ledger.add_text(line, 0, len(line), cued=False)
-    results = [value.rpartition("=")[2].strip() or value for value in ledger.values]
+    results: list[str] = []
+    for value in ledger.values:
+        is_kept = listed and len(split_list(value)) > 1
+        right_side = value.rpartition("=")[2].strip()
+        results.append(value if is_kept else right_side or value)
     return tuple(results) or None

@@ -20,6 +20,7 @@ class Patterns:
 
     def __init__(self, labels: str) -> None:
         upper_labels = labels.upper()
+        self.labels = upper_labels
         # Digits are the same in both cases, so each sign is listed once.
         signs = "".join(dict.fromkeys(upper_labels + labels.lower()))
         self.tokens = {chr(_TOKEN + number): label for number, label in enumerate(upper_labels)}

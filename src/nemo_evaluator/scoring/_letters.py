@@ -27,6 +27,7 @@ _LONGEST_LOWER_CASE: Final = 5
 _CLOSING_SIGNS: Final = "*_`~\"'”’)]}>$.,:;!|\\。"
 # What may stand between a label and what follows it.
 CLOSERS: Final = _CLOSING_SIGNS + " \t\n"
+_LOWER_WORD: Final = lazy_pattern(r"\s+[a-z]+(?:-[a-z]+)*\s+\w")
 _STRANGE: Final = lazy_pattern(r"[\s*_`~\"'“‘$({\[<]*([A-Z])[*_`~\"'”’)\]}>$.,:;!\s]*")
 _LATEX: Final = lazy_pattern(
     r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:rm|bf|sf|it|bb|tt)|mbox|boxed|[,;:! ()\[\]])|[{}$]"
@@ -127,7 +128,17 @@ class Letters:
             return label != "A" and connected
         if label == "I":
             return _AFTER_I.match(rest) is None
-        return label != "A" or connected or self.by_text(match.string) is None
+        if label != "A" or connected:
+            return True
+        return not self._is_article(rest) and self.by_text(match.string) is None
+
+    def _is_article(self, rest: str) -> bool:
+        """Whether an "A" before some words is the article: "A careful look", but not the text of option A."""
+        if _LOWER_WORD.match(rest) is None:
+            return False
+        option = fold_option(self.options.get("A", ""))
+        first_words = fold_option(rest)
+        return not option or not first_words.startswith(option[:_SHORTEST_QUOTATION])
 
     def _joined_labels(self, text: str, label: str, end: int) -> tuple[tuple[str, ...], int]:
         """A label and those joined to it ("B or C"), and where they end."""
@@ -155,9 +166,17 @@ class Letters:
     def _last_assertion(self, text: str) -> re.Match[str] | None:
         for form in (self.patterns.said, self.patterns.judged):
             matches = list(form.finditer(text))
+            if form is self.patterns.said:
+                matches = [match for match in matches if not self._names_article(match)]
             if matches and not matches[-1][matches[-1].lastindex or 0].islower():
                 return matches[-1]
         return None
+
+    def _names_article(self, match: re.Match[str]) -> bool:
+        """Whether the letter of an assertion is the article "A" ("Answer: A careful look ...")."""
+        group = match.lastindex or 0
+        rest = match.string[match.end(group) :]
+        return match[group] == "A" and _CONNECTIVE.match(rest) is None and self._is_article(rest)
 
     def _joined_before(self, text: str) -> re.Match[str] | None:
         """The label to which the label at the end of a text is joined: the B of "B and C are correct"."""

@@ -16,6 +16,7 @@ from nemo_evaluator.scoring._letters import CLOSERS, Letters, fold_option, latin
 from nemo_evaluator.scoring._patterns import pattern
 from nemo_evaluator.scoring._settle import declines, plain_ending, settle
 from nemo_evaluator.scoring._text import readable
+from nemo_evaluator.scoring._ticks import CROSSES, TICKS, ticked_labels
 from nemo_evaluator.scoring._vocabulary import REFUSAL, ClauseMark, cut_off
 
 # Bounds, in letters: of a response that may be one plain announcement, of a line that may be a letter, of the end in
@@ -31,7 +32,9 @@ _LATE_LABEL: Final = 60
 _LISTED: Final = "\uf8ff"
 _TURN: Final = lazy_pattern(r"[.;,:!\n]|\bbut\b", re.IGNORECASE)
 _ARROW: Final = pattern("pick.arrow")
-_VERDICT: Final = lazy_pattern(r"correct|wrong|right|true|false|because|not\b", re.IGNORECASE)
+_VERDICT: Final = lazy_pattern(
+    rf"correct|wrong|right|true|false|because|not\b|[{TICKS}{CROSSES}]", re.IGNORECASE
+)
 
 
 def pick(
@@ -147,6 +150,14 @@ def _unannounced(text: str, reader: Letters) -> tuple[str, ...] | None:
     return None
 
 
+def _ticked(response: Unannounced) -> Decision | None:
+    """A list with ticks and crosses: the one option that is ticked."""
+    ticked = ticked_labels(response.text, response.reader.patterns.labels)
+    if ticked is None:
+        return None
+    return Decision(tuple(ticked) if len(ticked) == 1 else None)
+
+
 def _letter_on_its_own_line(response: Unannounced) -> Decision | None:
     """The last or the first line is a letter, and no other line is another one."""
     lines = response.lines
@@ -251,6 +262,10 @@ def _letter_in_parentheses(response: Unannounced) -> Decision | None:
 
 
 UNANNOUNCED: Final = {
+    "the one ticked option": PickRule(
+        _ticked,
+        {"❌ A) south of it\n✅ B) on it\n❌ C) north of it": "B", "✅ A\n✅ B\n❌ C": None},
+    ),
     "a letter on its own line": PickRule(
         _letter_on_its_own_line, {"Rome is south of it.\n(B)": "B", "B\nsomething\nC": None}
     ),

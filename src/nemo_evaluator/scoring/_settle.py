@@ -11,19 +11,34 @@ from nemo_evaluator.core.lazy import lazy_pattern
 from nemo_evaluator.scoring._claims import Claim, ClaimKind, claims, foreign_claims
 from nemo_evaluator.scoring._clauses import BLANK, VOID, Reader, V, clauses, supposed
 from nemo_evaluator.scoring._commitments import Commitments
-from nemo_evaluator.scoring._vocabulary import CORRECTION, NEXT_TASK, REFUSAL, SCAN, ClauseMark
+from nemo_evaluator.scoring._patterns import pattern
+from nemo_evaluator.scoring._vocabulary import (
+    CORRECTION,
+    NEXT_TASK,
+    REFUSAL,
+    SCAN,
+    ClauseMark,
+    mark_of,
+)
 
 _WINDOW: Final = 200
 _TAIL: Final = 4000
+_REPORT: Final = 30
 _LINE: Final = 60
 _NEAR: Final = 240
 _IT_IS: Final = lazy_pattern(
-    r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+", re.IGNORECASE
+    r"(?:it|that|this)(?:['’]s|\s+(?:is|was|should\s+be|must\s+be))\s+"
+    r"|(?:i|we)\s+(?:should|would|must|will)\s+(?:choose|pick|say|answer|go\s+with)\s+|\s+instead(?=\W*\Z)",
+    re.IGNORECASE,
 )
 # A box that "or" or a comma joins to the box before it.
 _JOINED_BOX: Final = lazy_pattern(
     r"\}\$?\s*(?:or|and|oder|und|ou|et|,|或|和)+\s*[$\\(\[]*\Z", re.IGNORECASE
 )
+_WOULD: Final = lazy_pattern(r"\bwould\b", re.IGNORECASE)
+_WERE_IT_SO: Final = pattern("commitments.unreal")
+# Where the clause of an announcement ends in which a condition may stand.
+_SENTENCE_END: Final = lazy_pattern(r"[.!?;](?=\s|\Z)|,?\s(?:so|but|however|therefore)\b|\n")
 _UNSURE: Final = lazy_pattern(r"\b(?:may|might|could) be", re.IGNORECASE)
 
 
@@ -139,6 +154,8 @@ def _prefix(text: str, claim: Claim) -> int:
             start = last_edge + 1
     unsure = _UNSURE.search(text, claim.place, claim.start) is not None
     softness = ClauseMark.SOFT if unsure else 0
+    if _would_be(text, claim):
+        softness |= ClauseMark.CONTRARY
     if not text[start : claim.place].strip(BLANK):
         return softness
     parts = clauses(text, start, claim.place)
@@ -147,6 +164,8 @@ def _prefix(text: str, claim: Claim) -> int:
         if clause.first:
             supposing = 0
         supposing |= supposed(clause)
+    if _reports(text, max(start, claim.place - _REPORT), claim.place):
+        softness |= ClauseMark.CONTRARY
     last_clause = parts[-1]
     marks = (last_clause.opener & ClauseMark.OR) | supposing | softness
     for mark in last_clause.marks:
@@ -154,6 +173,24 @@ def _prefix(text: str, claim: Claim) -> int:
     if claim.kind is ClaimKind.BOXED and _JOINED_BOX.search(text, start, claim.place):
         marks |= ClauseMark.OR
     return marks & ~(ClauseMark.PLAIN | ClauseMark.SO)
+
+
+def _reports(text: str, start: int, end: int) -> bool:
+    """Whether the words before an announcement report what others say, even inside a reason."""
+    for match in SCAN.finditer(text, start, end):
+        mark = mark_of(match[0], text[match.end() : match.end() + 2])
+        if mark == ClauseMark.CONTRARY and "," not in text[match.end() : end]:
+            return True
+    return False
+
+
+def _would_be(text: str, claim: Claim) -> bool:
+    """Whether an announcement is contrary to fact: "The answer would be 18 if it rained"."""
+    if _WOULD.search(text, claim.place, claim.start) is None:
+        return False
+    sentence_end = _SENTENCE_END.search(text, claim.start, claim.end)
+    end = claim.end if sentence_end is None else sentence_end.start()
+    return _WERE_IT_SO.search(text, claim.place, end) is not None
 
 
 def _weighed(text: str, claim: Claim, reader: Reader[V], prefix: int) -> Commitments[V]:
@@ -249,6 +286,7 @@ WEIGHERS: Final = {
             "If it rains, the answer is B; otherwise, the answer is C.": None,
             "The answer is B. Wait, that is wrong: the answer is C.": "C",
             "The answer is B. No, that is wrong.": None,
+            "The answer would be B if it rained.": None,
         },
     ),
     ClaimKind.BEFORE: WeighRule(
@@ -272,6 +310,13 @@ def hedge(text: str, claim: Claim) -> int:
     if has_earlier_claim and _prefix(text, claim) & ClauseMark.OR:
         return line
     return len(text)
+
+
+def is_doubted(text: str, claim: Claim) -> bool:
+    """Return whether an announcement is denied by the words before it, or corrected by the text behind it."""
+    if _prefix(text, claim) & VOID:
+        return True
+    return CORRECTION.search(text, claim.after) is not None
 
 
 def committed_text(text: str, claim: Claim) -> str | None:

@@ -61,6 +61,8 @@ _FORMULA: Final = pattern("number.formula")
 # "5 books cost 30", "20 divided by 4 equals 5": what such a sentence opens with is not its result.
 _EQUALS: Final = pattern("number.equals")
 _GOES_ON: Final = pattern("number.goes_on")
+# "48 hours and 30 minutes" is neither 48 nor 30.
+_COMPOUND: Final = pattern("number.compound")
 _MINUS: Final = lazy_pattern(r"\b(?:minus|negative)\s+\Z", re.IGNORECASE)
 _ASSERTS: Final = pattern("number.asserts")
 
@@ -112,7 +114,7 @@ class Numbers:
         if match is None or _FORMULA.match(clause, match.end()):
             return None
         number = read(match, self._language)
-        if number is None or _bounded(clause, match.start()):
+        if number is None or _bounded(clause, match.start()) or _is_compound(clause, match):
             return None
         if _MINUS.search(clause, max(0, match.start() - _MINUS_WINDOW), match.start()):
             negative_readings = tuple(-value for value in number.readings)
@@ -172,6 +174,16 @@ def _bounded(clause: str, at: int) -> bool:
     last_word = before.rstrip(" \t\n$€£¥₹({*-").lower()
     # The list of words is quicker than the expression, which decides.
     return last_word.endswith(_LIMITS) and _BOUND.search(before) is not None
+
+
+def _is_compound(clause: str, match: re.Match[str]) -> bool:
+    """Whether a number is a part of a quantity with two units: "48 hours and 30 minutes"."""
+    for quantity in _COMPOUND.finditer(clause, max(0, match.start() - _NEAR)):
+        if quantity.start() >= match.end():
+            return False
+        if quantity.end() > match.start():
+            return True
+    return False
 
 
 def _other_unit(clause: str, joined: re.Match[str], following: re.Match[str]) -> bool:
@@ -340,7 +352,7 @@ def target_number(target: Any) -> Number:
     return number
 
 
-@versioned("4")
+@versioned("5")
 def numeric_match(
     sample: ScorerInput, tolerance: float | None = None, language: str | None = None
 ) -> Score:

@@ -16,7 +16,14 @@ from typing import Final
 
 from nemo_evaluator.core.errors import ScorerError
 from nemo_evaluator.core.lazy import lazy_pattern
-from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation, split_list
+from nemo_evaluator.scoring._formula import extract_expression, is_list, is_relation
+from nemo_evaluator.scoring._notation import (
+    as_interval,
+    is_set,
+    notation_differs,
+    values_of,
+    without_notation,
+)
 from nemo_evaluator.scoring.number import parse_number
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
@@ -158,7 +165,7 @@ def shared_pool() -> MathPool:
     return pool
 
 
-@versioned("4", inline=False)
+@versioned("5", inline=False)
 async def math(
     sample: ScorerInput, timeout: float = _DEFAULT_SECONDS, pool: MathPool | None = None
 ) -> Score:
@@ -178,19 +185,24 @@ async def math(
     answer = extract_expression(sample.response, listed=is_list(target), question=sample.question)
     if answer is None or len(answer) > _LONGEST:
         return found(None, False)
+    workers = pool or shared_pool()
     same_spelling = _bare(answer) == _bare(target)
-    is_only_list = is_list(answer) and not is_list(target)
-    is_only_relation = is_relation(answer) and not is_relation(target)
+    if notation_differs(target, answer):
+        return found(answer, False)
+    answer = as_interval(answer)
+    wanted = as_interval(target)
+    target_values = values_of(wanted)
+    # A list without brackets and a set have no order.
+    if is_set(wanted) or len(target_values) > 1:
+        is_equal_list = await _paired(target_values, values_of(answer), workers, timeout=timeout)
+        return found(answer, is_equal_list or same_spelling)
+    is_only_list = is_list(answer) and not is_list(wanted)
+    is_only_relation = is_relation(answer) and not is_relation(wanted)
     if is_only_list or is_only_relation:
         return found(answer if same_spelling else None, same_spelling)
-    workers = pool or shared_pool()
-    target_values = split_list(target)
-    if len(target_values) > 1:
-        # A list without brackets has no order.
-        values = split_list(answer.rpartition("=")[2])
-        is_equal_list = await _paired(target_values, values, workers, timeout=timeout)
-        return found(answer, is_equal_list or same_spelling)
-    verdict = await _equal(answer, target, workers, timeout=timeout)
+    verdict = await _equal(
+        without_notation(answer), without_notation(wanted), workers, timeout=timeout
+    )
     return found(None if verdict is None else answer, bool(verdict))
 
 

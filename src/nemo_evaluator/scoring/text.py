@@ -11,7 +11,7 @@ from nemo_evaluator.scoring._clauses import NamedValues, clauses
 from nemo_evaluator.scoring._commitments import Commitments
 from nemo_evaluator.scoring._mention import Mentions
 from nemo_evaluator.scoring._patterns import pattern
-from nemo_evaluator.scoring._settle import committed_text, hedge, settle
+from nemo_evaluator.scoring._settle import committed_text, hedge, is_doubted, settle
 from nemo_evaluator.scoring._settle import declines as declines
 from nemo_evaluator.scoring._settle import tasks as tasks
 from nemo_evaluator.scoring._text import normalise, prepare, readable, unlatex, unmark
@@ -21,6 +21,10 @@ from nemo_evaluator.scoring.number import extract_number, language_of, parse_num
 from nemo_evaluator.scoring.types import Score, ScorerInput, found, versioned
 
 _PLAIN: Final = lazy_pattern(rf"{PLAINLY}\*{{0,2}}(?P<answer>[^\W_][\w '’&-]*)\*{{0,2}}\.?\s*")
+# "It was Neil Armstrong": the words before the answer. A denial ("It was not ...") is no such sentence.
+_SENTENCE: Final = pattern("text.sentence")
+# A heading and the line of its text below: the heading is no part of the answer.
+_HEADING: Final = lazy_pattern(r"\A\s{0,3}#{1,6}\s[^\n]*\n+(?=\S)")
 _WHOLE: Final = 80
 _SHOWN: Final = 200
 _SHORT: Final = 12
@@ -56,6 +60,47 @@ def claimed_texts(text: str) -> Iterator[str]:
                         yield announced_text
 
 
+def sentence_readings(text: str) -> list[str]:
+    """Return a short answer and, if it is a sentence such as "It was Neil Armstrong", also what the sentence names."""
+    opening = _SENTENCE.match(text)
+    if opening is None or opening.end() >= len(text):
+        return [text]
+    named = text[opening.end() :].strip(" \t*_\"'“”‘’`")
+    return [text, named] if named else [text]
+
+
+def verbatim(text: str, accepted: Iterable[str]) -> str | None:
+    """Find an accepted answer that is all of what a response gives, although it contains a word such as "not".
+
+    Args:
+        text: The prepared response.
+        accepted: The accepted answers.
+
+    Returns:
+        The answer as the response spells it; None if the response gives anything else, or corrects it.
+    """
+    marked_answers = {normalise(answer) for answer in accepted if SCAN.search(answer)}
+    if not marked_answers:
+        return None
+    for reading in sentence_readings(raw_answer(text)):
+        if normalise(reading) in marked_answers:
+            return reading
+    return None
+
+
+def raw_answer(text: str) -> str:
+    """Return the last announcement, else the last line, unread; "" if the response denies or corrects it."""
+    part = next(tasks(text))
+    claim = next(claims(part), None) or next(foreign_claims(part), None)
+    if claim is None or claim.kind is ClaimKind.WEAK:
+        answer = part.strip().rpartition("\n")[2]
+    elif is_doubted(part, claim):
+        answer = ""
+    else:
+        answer = part[claim.start : claim.end]
+    return unmark(unlatex(answer)).strip().strip(" *_\"'“”‘’`{}").rstrip(".")
+
+
 def _shortened(text: str) -> Iterator[str]:
     """The text, and the text up to where an explanation begins."""
     yield text
@@ -76,25 +121,30 @@ def _shown(text: str) -> str | None:
     return stripped_text[:_SHOWN] or None
 
 
-@versioned("3")
+@versioned("4")
 def exact_match(sample: ScorerInput) -> Score:
     """Is the response, or the answer it announces, the target (or one of ``correct_answers``) after normalisation?"""
     text = readable(sample.response, sample.question)
-    targets = {normalise(target) for target in targets_of(sample)}
+    accepted = targets_of(sample)
+    targets = {normalise(target) for target in accepted}
+    title = verbatim(text, accepted)
+    if title is not None:
+        return found(_shown(title), True)
     claimed = next(claimed_texts(text), None)
-    if claimed is not None and any(normalise(part) in targets for part in _shortened(claimed)):
+    if claimed is not None and _is_among(claimed, targets):
         return found(_shown(claimed), True)
-    plain_text = unmark(next(tasks(text))).strip()
+    plain_text = unmark(_HEADING.sub("", next(tasks(text)))).strip()
     if not plain_text:
         return found(None, False)
-    if normalise(plain_text) in targets:
+    is_sentence = claimed is None and len(plain_text.split()) <= _LONG
+    if normalise(plain_text) in targets or (is_sentence and _is_named(plain_text, targets)):
         return found(_shown(plain_text), True)
     if claimed is None and len(plain_text.split()) > _LONG:
         return found(None, False)
     return found(_shown(claimed or plain_text), False)
 
 
-@versioned("3")
+@versioned("4")
 def fuzzy_match(sample: ScorerInput) -> Score:
     """Does the response commit to the target (or one of ``correct_answers``), as whole words?
 
@@ -122,6 +172,16 @@ def fuzzy_match(sample: ScorerInput) -> Score:
     if settled != (0,):
         return found(shown_answer, False)
     return found(shown_answer, True, matched=_phrase_in(text, phrases))
+
+
+def _is_among(claimed: str, targets: set[str]) -> bool:
+    """Whether an announced text, or what it names, is a target, with nothing but an explanation besides."""
+    return any(_is_named(part, targets) for part in _shortened(claimed))
+
+
+def _is_named(text: str, targets: set[str]) -> bool:
+    """Whether a sentence such as "It was Neil Armstrong" names a target."""
+    return any(normalise(reading) in targets for reading in sentence_readings(text))
 
 
 def _number_match(text: str, targets: Sequence[str], language: str | None) -> Score | None:
@@ -245,14 +305,16 @@ def word_f1(answer: str, target: str) -> float:
     return 2 * shared_count / word_count
 
 
-@versioned("3")
+@versioned("4")
 def f1(sample: ScorerInput) -> Score:
     """The best word overlap with any accepted answer, between 0 and 1."""
     text = readable(sample.response, sample.question)
-    answer = next(claimed_texts(text), None) or unmark(unlatex(text)).strip()
+    title = verbatim(text, targets_of(sample))
+    answer = title or next(claimed_texts(text), None) or unmark(unlatex(text)).strip()
     if not answer:
         return found(None, False, f1=0.0)
     parts = list(_shortened(answer))
+    parts += sentence_readings(answer)[1:]
     overlaps: list[float] = []
     for target in targets_of(sample):
         overlaps += [token_f1(part, target) for part in parts]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.sandbox.base import Sandbox
 
 # Raised whenever a built-in scorer may judge an answer differently: scorers of users call the built-in ones.
-SCORING_VERSION: Final = "3"
+SCORING_VERSION: Final = "4"
 
 _QUESTIONS: Final = ("question", "problem", "sentence", "context", "input", "prompt")
 # The loop of the run, for scorers that work in a thread beside it.

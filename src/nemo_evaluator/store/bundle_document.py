@@ -29,9 +29,13 @@ class ScoreEntry(TypedDict):
 
 
 class ValueEntry(TypedDict):
-    """A score that a benchmark or a metric computes over all rows."""
+    """A score that a benchmark or a metric computes over all rows.
+
+    ``headline`` is true if it represents the benchmark in place of the mean reward.
+    """
 
     value: float
+    headline: NotRequired[bool]
 
 
 class GroupEntry(TypedDict):

@@ -10,7 +10,7 @@ from nemo_evaluator.core.errors import EXIT_DETACHED, EXIT_INVALID, EXIT_OK
 from nemo_evaluator.core.terminal import cells, one_line, table
 from nemo_evaluator.core.wording import counted, folded
 from nemo_evaluator.runs.bundle import INVALID, Bundle
-from nemo_evaluator.runs.scores import FailureLine, Score, read_score
+from nemo_evaluator.runs.scores import FailureLine, Score, leading_scores, read_score
 from nemo_evaluator.suite.results import BenchmarkResult, SuiteResult
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ _EXAMPLE = 200
 
 def summary_text(result: SuiteResult, output_dir: Path, *, width: int | None = None) -> str:
     """Return a table of at most ``width`` columns, then reasons of statuses, paths of files and next steps."""
-    lines = _table([_row(benchmark) for benchmark in result.benchmarks], width)
+    rows: list[tuple[str, ...]] = []
+    for benchmark in result.benchmarks:
+        rows += _rows(benchmark)
+    lines = _table(rows, width)
     for benchmark in result.benchmarks:
         for line in _remarks(benchmark):
             lines.append(folded(f"{benchmark.key}: {line}", width))
@@ -130,25 +133,44 @@ def summary_json(result: SuiteResult, output_dir: Path) -> SuiteDocument:
     }
 
 
-def headline(bundle: BundleDocument) -> Score | None:
-    """Return a benchmark's headline metric; None if it has no score.
+def headlines(bundle: BundleDocument) -> list[Score]:
+    """Return a benchmark's headline metrics: those that it names, else its mean; empty if it has no score.
 
     Args:
         bundle: The bundle of the benchmark.
     """
     bench = bundle["benchmark"]
-    for name in ("mean_reward", "pass@1"):
-        if name in bench["scores"]:
-            return read_score(name, bench["scores"][name], bench["samples"])
-    return None
+    scores: list[Score] = []
+    for name, entry in bench["scores"].items():
+        score = read_score(name, entry, bench["samples"])
+        if score is not None:
+            scores.append(score)
+    leading = list(leading_scores(tuple(scores)))
+    if leading:
+        return leading
+    return [score for score in scores if score.name in ("mean_reward", "pass@1")][:1]
 
 
-def _row(result: BenchmarkResult) -> tuple[str, ...]:
-    """Return the line of a benchmark in the table."""
-    score = headline(result.bundle) if result.bundle else None
-    if result.bundle is None or score is None:
-        return (_status(result), result.key, *"-------")
-    bench = result.bundle["benchmark"]
+def headline(bundle: BundleDocument) -> Score | None:
+    """Return a benchmark's first headline metric; None if it has no score.
+
+    Args:
+        bundle: The bundle of the benchmark.
+    """
+    scores = headlines(bundle)
+    return scores[0] if scores else None
+
+
+def _rows(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """Return the lines of a benchmark in the table: one for each of its headlines."""
+    scores = headlines(result.bundle) if result.bundle else []
+    if result.bundle is None or not scores:
+        return [(_status(result), result.key, *"-------")]
+    return [_row(result, score, result.bundle["benchmark"]) for score in scores]
+
+
+def _row(result: BenchmarkResult, score: Score, bench: BenchmarkEntry) -> tuple[str, ...]:
+    """Return the line of one headline."""
     name = score.name
     if bench.get("fallback"):
         name += " (fallback)"

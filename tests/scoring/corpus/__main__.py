@@ -18,7 +18,7 @@ from tests.scoring.corpus.text import text_cases
 
 from nemo_evaluator.scoring import ScorerInput, get_scorer, run_scorer
 
-BENCHMARKS = ("drop", "squad_v2", "triviaqa")
+BENCHMARKS = ("drop", "squad_v2", "triviaqa", "boolq", "bbh", "xstest")
 
 
 def corpus() -> Iterator[Case]:
