@@ -218,7 +218,7 @@ def _defaults(task: Task, settings: JsonDict) -> JsonDict:
 
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
-    """Write the services: one server for all tasks, a second service for tasks with other request settings."""
+    """Write the services: one server for all tasks, with a service of its own for each set of request settings."""
     services = head.draft.config["services"]
     base = services["model"]
     _share_patience(base, tasks)
@@ -229,17 +229,27 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
             variants.append(task.service)
         variant = variants.index(task.service)
         task.bench["solver"]["service"] = _service_name(variant)
-        if variant and head.kind != "none":
-            reason = f"it needs different server settings from the other tasks; run it alone: -t {task.task.name}"
-            head.say(f"evaluation.tasks[{task.number}]", "refused", reason)
         if task.judge is not None:
             _judge(services, task, task.judge)
-    # The other services start as copies of the first, before it gets settings of its own.
+    # The other services take settings from the first before it gets those of its own tasks.
     for variant in reversed(range(1, len(variants))):
-        services.setdefault(_service_name(variant), copy.deepcopy(base))
+        other = copy.deepcopy(base) if head.kind == "none" else _shared(base)
+        services.setdefault(_service_name(variant), other)
     for variant, settings in enumerate(variants):
         _put_service_settings(services[_service_name(variant)], settings)
+    if "proxy" in base:
+        for variant in range(1, len(variants)):
+            # A shared service without a section of its own would have the interceptors of the first.
+            services[_service_name(variant)].setdefault("proxy", {"interceptors": []})
     _warn_of_differences(head, tasks)
+
+
+def _shared(base: JsonDict) -> JsonDict:
+    """Make another service of the server that nel starts, with the proxy settings that all tasks have."""
+    service: JsonDict = {"type": "shared", "server": "model"}
+    if "proxy" in base:
+        service["proxy"] = copy.deepcopy(base["proxy"])
+    return service
 
 
 def _put_service_settings(service: JsonDict, settings: JsonDict) -> None:
