@@ -19,7 +19,7 @@ from nemo_evaluator.launcher.translate import translate
 
 _ADAPTER = "evaluation.nemo_evaluator_config.target.api_endpoint.adapter_config"
 _PARAMS = "evaluation.nemo_evaluator_config.config.params"
-_MLFLOW = {"mlflow.log_metrics": "refused", "mlflow.job_dirs": "refused"}
+_MLFLOW = {"mlflow.job_dirs": "warned"}
 # Place of the field, a value that is not its default, what becomes of it.
 _SLURM: list[tuple[str, Any, str]] = [
     ("user_config_path", "/x.yaml", "translated"),
