@@ -295,7 +295,7 @@ def test_flags_follow_from_the_files(tmp_path: Path) -> None:
     [
         ("Qwen3-32B", QWEN3, THINKS, "qwen3", "hermes"),
         ("Qwen3-32B", QWEN3, NO_TOOLS, "qwen3", None),
-        ("Qwen3-32B", QWEN3, {}, "qwen3", "hermes"),
+        ("Qwen3-32B", QWEN3, {}, None, None),
         ("Qwen3-4B-Instruct-2507", QWEN3, TOOLS, None, "hermes"),
         ("Qwen3-30B-A3B-Thinking-2507", MOE, THINKS, "qwen3", "hermes"),
         ("Llama-3.1-8B-Instruct", LLAMA, TOOLS, None, "llama3_json"),

@@ -108,6 +108,10 @@ def _deployment_values(
         if serving.runtime != "trt_llm":
             values["deployment.hf_model_handle"] = None if is_folder else model
         values["deployment.checkpoint_path"] = model if is_folder else None
+    # The launcher mounts the checkpoint there.
+    values["deployment.extra_args"] = values["deployment.extra_args"].replace(
+        f"{advice.checkpoint.path}/", "/checkpoint/"
+    )
     for variable, value in serving.env.items():
         values[f"deployment.env_vars.{variable}"] = f"lit:{value}"
     return values

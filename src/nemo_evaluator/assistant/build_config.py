@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from nemo_evaluator.assistant.answers import SetupAnswers as SetupAnswers
 from nemo_evaluator.assistant.launcher_format import launcher_config
 from nemo_evaluator.assistant.recipes import read_data, recipes, render
 from nemo_evaluator.assistant.yaml_text import MissingValue, missing_values, set_value
@@ -17,10 +18,6 @@ from nemo_evaluator.core.registry import did_you_mean
 _ENDINGS: Final = (".yaml", ".yml")
 #: The formats of a config: nel's own, and the dialect of the launcher.
 Format: TypeAlias = Literal["nel", "launcher"]
-# The longest answer of a type of model, in tokens; a server needs room for the prompt besides it.
-_ANSWER: Final = {"reasoning": 32_768, "chat_reasoning": 131_072}
-_PROMPT_TOKENS: Final = 8_192
-_CONTEXT: Final = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +60,6 @@ class Question:
             return answer.replace("-", "_")
         hint = did_you_mean(answer, accepted, also=f"one of: {', '.join(accepted)}")
         raise UsageError(f"--{self.name.replace('_', '-')} {text!r} is unknown", hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class SetupAnswers:
-    """The answers to the five questions."""
-
-    execution: str = "local"
-    deployment: str = "none"
-    export: str = "none"
-    model_type: str = "chat"
-    benchmarks: tuple[str, ...] = ("standard",)
-
-    @property
-    def run_as(self) -> str:
-        """The type of model whose benchmarks it runs: hybrid models run as reasoning models."""
-        return "reasoning" if self.model_type == "chat_reasoning" else self.model_type
-
-    @property
-    def lengths(self) -> dict[str, int]:
-        """The longest answer (0: nothing special) and the context that a server needs for it, in tokens."""
-        answer = _ANSWER.get(self.model_type, 0)
-        context = answer + _PROMPT_TOKENS if answer else _CONTEXT
-        return {"answer": answer, "context": context}
-
-    @property
-    def file_name(self) -> str:
-        """The default file name, such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
-        benchmarks = sorted(set(self.benchmarks))
-        parts = [self.execution, self.deployment, self.model_type, *benchmarks]
-        return "_".join(parts) + ".yaml"
 
 
 @cache
@@ -160,7 +127,7 @@ def build_config(
     if form == "launcher":
         also = questions()["benchmarks"].also
         bundles = [also.get(bundle, bundle) for bundle in answers.benchmarks]
-        text = launcher_config(answers, bundles, answers.lengths)
+        text = launcher_config(answers, bundles)
     else:
         text = _own_config(answers)
     for path, value in _model(answers, model, form):

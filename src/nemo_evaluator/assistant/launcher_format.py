@@ -1,26 +1,22 @@
 """Build a config in the launcher's dialect from the answers to the five questions."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from nemo_evaluator.assistant.answers import SetupAnswers
 from nemo_evaluator.assistant.recipes import read_data, recipes, render
 from nemo_evaluator.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from nemo_evaluator.assistant.build_config import SetupAnswers
 
 _FILE = "launcher_bundles.yaml"
 
 
-def launcher_config(answers: "SetupAnswers", bundles: list[str], lengths: Mapping[str, int]) -> str:
+def launcher_config(answers: SetupAnswers, bundles: list[str]) -> str:
     """Build the text of a config of the launcher; values that only the user knows stay ``???``.
 
     Args:
         answers: The answers to the five questions.
         bundles: The bundles and recipes of the answers, by their own names.
-        lengths: The context length of the server (``context``) and the longest answer (``answer``), in tokens.
 
     Raises:
         UsageError: If a recipe or bundle has no task of the launcher for this type of model.
@@ -39,7 +35,7 @@ def launcher_config(answers: "SetupAnswers", bundles: list[str], lengths: Mappin
         model_type=answers.model_type,
         benchmarks=entries,
         variables=_variables(answers.deployment, entries),
-        **lengths,
+        **answers.lengths,
     )
 
 

@@ -160,6 +160,8 @@ def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
         "several_gpus": gpus > 1,
         "vision": checkpoint.vision,
         "rope_scaling": checkpoint.rope_scaling is not None,
+        "mistral_format": checkpoint.mistral_format,
+        "parser_file": checkpoint.parser_file is not None,
     }
     return checkpoint.quantization.facts | {name for name, is_true in facts.items() if is_true}
 
@@ -177,10 +179,14 @@ def _serving(
     """
     reasoning_parser: str | None = None
     tool_parser: str | None = None
-    # A chat template without reasoning or tools needs no parser. Without a template, the model family decides.
-    if checkpoint.thinks or not checkpoint.chat_template:
+    # A chat template without reasoning or tools needs no parser, and a base model has neither. Without a template, the
+    # model family decides.
+    family_decides = not checkpoint.chat_template and not checkpoint.is_base
+    if checkpoint.thinks or family_decides:
         reasoning_parser = as_dict(family.get("reasoning")).get(runtime)
-    if checkpoint.tools or not checkpoint.chat_template:
+    if runtime == "vllm" and checkpoint.parser_name is not None:
+        reasoning_parser = checkpoint.parser_name
+    if checkpoint.tools or family_decides:
         tool_parser = as_dict(family.get("tools")).get(runtime)
     serving = Serving(runtime, reasoning_parser, tool_parser)
     if family.get("note"):
@@ -196,7 +202,9 @@ def _serving(
 def _apply_rule(rule: dict[str, Any], serving: Serving, checkpoint: ModelCheckpoint) -> None:
     """Add the arguments, variables and note of a rule of ``runtimes.yaml``."""
     for argument_template in rule.get("args", ()):
-        serving.args.append(argument_template.format(context=checkpoint.context))
+        parser_path = f"{checkpoint.path}/{checkpoint.parser_file}"
+        argument = argument_template.format(context=checkpoint.context, parser_file=parser_path)
+        serving.args.append(argument)
     serving.env.update(rule.get("env", {}))
     if "note" in rule:
         serving.notes.append(rule["note"])
@@ -218,7 +226,7 @@ def _parser_flags(serving: Serving) -> list[str]:
 def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:
     """For quantized weights the benchmarks that show damage best; otherwise the usual few."""
     vision = ["mmmu_pro"] if checkpoint.vision else []
-    if checkpoint.chat_template is False and "instruct" not in checkpoint.name.lower():
+    if checkpoint.is_base:
         return [*vision, "mmlu", "gsm8k", "arc_challenge"]
     if checkpoint.quantization.method is None and checkpoint.quantization.kv_cache is None:
         return [*vision, "mmlu_pro", "gpqa", "ifbench"]
