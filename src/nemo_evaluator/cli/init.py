@@ -1,9 +1,10 @@
 """``nel init`` and ``nel skills``: build a config from a few answers, and install the skills for coding agents."""
 
+import re
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -179,6 +180,10 @@ def _choose(question: Question, default: str) -> str:
     return answer
 
 
+# A reference to a variable, perhaps with a default.
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_]\w*(:-[^}]*)?\}")
+
+
 def _value(missing: MissingValue) -> str:
     """Ask at the terminal for a missing value."""
     is_key = missing.path[-1] in ("api_key", "api_key_name")
@@ -187,7 +192,7 @@ def _value(missing: MissingValue) -> str:
         """Refuse an empty value, and anything but the name of a variable (or null) for an API key."""
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
-        names_variable = text == "null" or text.isidentifier() or text.startswith("${")
+        names_variable = text == "null" or text.isidentifier() or _REFERENCE.fullmatch(text)
         if is_key and not names_variable:
             raise click.BadParameter(
                 "give the name of the variable that holds the key, not the key"

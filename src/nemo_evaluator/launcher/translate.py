@@ -53,6 +53,7 @@ def translate(
         if task is not None:
             tasks.append(task)
     _services(head, tasks)
+    _drop_unused(head, tasks)
     draft.config["benchmarks"] = [task.bench for task in tasks]
     output = as_dict(draft.config.get("output"))
     if output.get("report"):
@@ -242,6 +243,22 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
             # A shared service without a section of its own would have the interceptors of the first.
             services[_service_name(variant)].setdefault("proxy", {"interceptors": []})
     _warn_of_differences(head, tasks)
+
+
+def _drop_unused(head: Head, tasks: list[TaskScope]) -> None:
+    """Leave out auxiliary deployments that no task uses: they would reserve nodes."""
+    evaluation = head.config["evaluation"]
+    used_settings: list[Any] = [evaluation.get("nemo_evaluator_config")]
+    for task in tasks:
+        used_settings.append(task.own)
+    text = repr(used_settings)
+    for name in as_dict(head.config.get("auxiliary_deployments")):
+        if f"{_AUXILIARY}{name}" in text:
+            continue
+        head.draft.config["services"].pop(name, None)
+        as_dict(as_dict(head.draft.config.get("cluster")).get("node_pools")).pop(name, None)
+        reason = "no task uses it; it is not started, and reserves no node"
+        head.draft.say(f"auxiliary_deployments.{name}", "warned", reason)
 
 
 def _shared(base: JsonDict) -> JsonDict:
