@@ -129,7 +129,7 @@ def test_both_vocabularies_and_names_that_are_free(
     said = build(*old, "--benchmarks", "standard", "--benchmarks", "math_reasoning")
     assert "_standard_1.yaml" in said
     assert before == Path("slurm_vllm_reasoning_math_reasoning_standard.yaml").read_bytes()
-    assert "cluster.account: account that is charged" in said
+    assert "execution.account: account that is charged" in said
     new = build(
         "-e",
         "local",

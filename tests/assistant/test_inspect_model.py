@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from nemo_evaluator.assistant.build_config import SetupAnswers, build_config
 from nemo_evaluator.assistant.checkpoint import ModelCheckpoint, read_checkpoint
 from nemo_evaluator.assistant.serving import Advice, advise, parallel_sizes
 from nemo_evaluator.cli.main import nel
@@ -294,7 +295,7 @@ def test_flags_follow_from_the_files(tmp_path: Path) -> None:
     [
         ("Qwen3-32B", QWEN3, THINKS, "qwen3", "hermes"),
         ("Qwen3-32B", QWEN3, NO_TOOLS, "qwen3", None),
-        ("Qwen3-32B", QWEN3, {}, "qwen3", "hermes"),
+        ("Qwen3-32B", QWEN3, {}, None, None),
         ("Qwen3-4B-Instruct-2507", QWEN3, TOOLS, None, "hermes"),
         ("Qwen3-30B-A3B-Thinking-2507", MOE, THINKS, "qwen3", "hermes"),
         ("Llama-3.1-8B-Instruct", LLAMA, TOOLS, None, "llama3_json"),
@@ -521,3 +522,36 @@ def test_apply_sets_what_was_found_and_keeps_the_rest(tmp_path: Path) -> None:
     config.write_text("services: {model: {type: api}}")
     wrong = CliRunner().invoke(nel, ["inspect-model", str(path), "--apply", str(config)])
     assert "the config has no service of type vllm" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("deployment", ["vllm", "sglang", "trtllm"])
+def test_apply_changes_the_deployment_of_a_config_of_the_launcher(
+    deployment: str, tmp_path: Path
+) -> None:
+    path = craft(tmp_path, "Qwen3-32B", config=QWEN3, weights=140, tokenizer_config=THINKS)
+    config = tmp_path / "c.yaml"
+    answers = SetupAnswers(deployment=deployment, model_type="reasoning")
+    config.write_text(build_config(answers, form="launcher"))
+    words = ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)]
+    done = CliRunner().invoke(nel, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    text = config.read_text()
+    settings = yaml.safe_load(text)["deployment"]
+    assert (settings["checkpoint_path"], settings["tensor_parallel_size"]) == (str(path), 4)
+    assert "40960" in settings["extra_args"] and "qwen3" in settings["extra_args"]
+    assert "services" not in yaml.safe_load(text)
+    assert "# the model's name in requests" in text
+    CliRunner().invoke(nel, words, catch_exceptions=False)
+    assert config.read_text() == text
+
+
+def test_apply_writes_no_setting_into_a_list_that_is_commented_out(tmp_path: Path) -> None:
+    path = craft(tmp_path, "Qwen3-32B", config=QWEN3, weights=140, tokenizer_config=THINKS)
+    config = tmp_path / "c.yaml"
+    config.write_text(build_config(SetupAnswers(deployment="vllm", model_type="reasoning")))
+    words = ["inspect-model", str(path), "--gpus", "8", "--apply", str(config)]
+    CliRunner().invoke(nel, words, catch_exceptions=False)
+    lines = config.read_text().splitlines()
+    name = next(number for number, line in enumerate(lines) if "- name: reasoning" in line)
+    comments = [line for line in lines[name + 1 :] if line.lstrip().startswith("# - {name:")]
+    assert lines[name + 2 : name + 4] == comments, "they stay entries of the list"

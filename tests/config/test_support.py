@@ -23,13 +23,13 @@ benchmarks:
 cluster: {type: local, gpus: [0]}
 """
 WORDS = {
-    groups.SERVICES: "api custom docker_model dynamo gym llama_cpp nat nat_agent nim sglang trt_llm vllm",
+    groups.SERVICES: "api custom docker_model dynamo gym llama_cpp nat nat_agent nim sglang shared trt_llm vllm",
     groups.SANDBOXES: "apptainer custom docker ecs_fargate local none slurm",
     groups.SOLVERS: "agent container custom gym_delegation harbor nat nat_agent openclaw oracle simple tool_calling",
     groups.METRICS: "custom ensemble_judge judge pairwise_judge reward_model sandbox scorer",
     groups.CLUSTERS: "docker local ray slurm",
     groups.SCHEMES: "container gym harbor lm-eval skills vlmevalkit",
-    groups.EXPORTERS: "inspect mlflow wandb",
+    groups.EXPORTERS: "inspect local mlflow wandb",
 }
 
 
@@ -70,5 +70,5 @@ def test_every_word_has_its_declaration(kinds: Kinds) -> None:
     for word in WORDS[kinds].split():
         kind = kinds.get(word)
         assert isinstance(kind, Kind)
-        if kind.missing is None and word not in ("api", "none", "local"):
+        if kind.missing is None and word not in ("api", "none", "local", "shared"):
             assert callable(kind.builder())

@@ -42,6 +42,7 @@ SETTINGS = {
     "mlflow": lambda root: {"tracking_uri": f"sqlite:///{root}/mlflow.db", "emit_traces": False},
     "wandb": lambda root: {"mode": "offline", "artifacts": False},
     "inspect": lambda root: {},
+    "local": lambda root: {},
 }
 
 
@@ -111,7 +112,13 @@ def _in_inspect(root: Path) -> Iterator[float]:
         yield from (metric.value for name, metric in score.metrics.items() if name == NAME)
 
 
-READ = {"mlflow": _in_mlflow, "wandb": _in_wandb, "inspect": _in_inspect}
+def _in_local(root: Path) -> Iterator[float]:
+    (file,) = (root / "export").rglob("processed_results.json")
+    for benchmark in json.loads(file.read_text())["benchmarks"]:
+        yield from (number for name, number in benchmark["metrics"].items() if name == NAME)
+
+
+READ = {"mlflow": _in_mlflow, "wandb": _in_wandb, "inspect": _in_inspect, "local": _in_local}
 
 
 def test_lists_of_runs_and_the_viewer_have_it(root: Path, value: float) -> None:

@@ -30,6 +30,8 @@ _OF_A_LAUNCHER = (
 # What is shown and not run on its page, by the beginning of the line; an entry that nothing begins with is an error.
 NOT_RUN = {
     "nel eval run examples/configs/00_quickstart": "takes minutes; run with --limit by tests/examples",
+    "nel check INVOCATION": "needs a run; tests/launcher/test_results_by_id.py",
+    "nel compare BASELINE_INVOCATION": "needs two runs; tests/launcher/test_results_by_id.py",
     "nel show": "a problem of a whole dataset; tests/benchmarks compares the page with it where the dataset is there",
     "nel config check broken.yaml": "its output is the point; tests/config has the same mistakes",
     "nel config schema --markdown > docs/config-reference.md": "test_docs compares its output with the page",

@@ -33,7 +33,10 @@ def test_a_job_serves_the_model_and_is_followed_to_its_end(on: Cluster) -> None:
         4,
     )
     assert "model ready at" in on.nel("eval", "logs", "-o", "o").stdout
-    assert (on.nel.folder / "o" / "logs" / "server-model.log").stat().st_size > 0
+    assert [
+        path.stat().st_size > 0
+        for path in (on.nel.folder / "o" / "logs").glob("server-*-model.log")
+    ] == [True]
     assert (
         not list((on.nel.folder / "o").glob(".services-*"))
         and not (on.nel.folder / "o" / ".secrets.env").exists()

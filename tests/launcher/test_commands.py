@@ -76,9 +76,9 @@ def test_a_run_from_start_to_end(nel: Nel, serve: Serve) -> None:
     assert f"{which}.1" in nel("status", which[:6].upper()).stdout
     assert Path(job["data"]["output_dir"]).name == "quickstart.1"
     assert "(exists)" in nel("info", f"{which}.1", "--artifacts").stdout
-    assert re.fullmatch(
-        rf"{which}.1: \S+/nel_eval.log \(exists\)\n", nel("info", which, "--logs").stdout
-    )
+    found = re.fullmatch(rf"{which}.1: (\S+) \(exists\)\n", nel("info", which, "--logs").stdout)
+    assert found is not None
+    assert [path.name for path in Path(found[1]).glob("*.log")] == ["nel_eval.log"]
     nel.env["COLUMNS"] = "80"
     table, place = nel("status", which).stdout.rstrip().rsplit("\n", 1)
     assert max(map(len, table.splitlines())) <= 80 and "quickstart.1" in table

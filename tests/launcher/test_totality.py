@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nemo_evaluator.config import load_mapping
 from nemo_evaluator.core.errors import ConfigError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher import table
@@ -19,7 +20,7 @@ from nemo_evaluator.launcher.translate import translate
 
 _ADAPTER = "evaluation.nemo_evaluator_config.target.api_endpoint.adapter_config"
 _PARAMS = "evaluation.nemo_evaluator_config.config.params"
-_MLFLOW = {"mlflow.log_metrics": "refused", "mlflow.job_dirs": "refused"}
+_MLFLOW = {"mlflow.job_dirs": "warned"}
 # Place of the field, a value that is not its default, what becomes of it.
 _SLURM: list[tuple[str, Any, str]] = [
     ("user_config_path", "/x.yaml", "translated"),
@@ -283,18 +284,95 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
 @pytest.mark.parametrize(
     ("path", "meant"),
     [
-        ("execution.walltme", "walltime"),
-        ("deployment.tensor_parallel", "tensor_parallel_size"),
-        (f"{_PARAMS}.temprature", "temperature"),
         (f"{_ADAPTER}.max_logged_request", "max_logged_requests"),
         ("evaluation.task", "tasks"),
-        ("cluster", "did"),
+        ("evaluation.tasks.0.envvars", "env_vars"),
+        ("evaluation.nemo_evaluator_config.config.parms", "params"),
+        ("execution.mounts.evaluator", "evaluation"),
     ],
 )
-def test_a_field_that_nobody_knows_is_refused(composed: JsonDict, path: str, meant: str) -> None:
-    (refused,) = translate(changed(composed, path, 1)).of("refused")
-    assert refused.field == path and "is not a field of the launcher" in refused.detail
-    assert meant in refused.detail or path == "cluster"
+def test_an_unknown_field_at_which_the_launcher_stops_is_refused(
+    composed: JsonDict, path: str, meant: str
+) -> None:
+    refused = translate(changed(composed, path, 1)).of("refused")
+    assert refused[0].field == path.replace("tasks.0", "tasks[0]")
+    assert "is not a field of the launcher" in refused[0].detail and meant in refused[0].detail
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("execution.walltme", "walltime"),
+        ("deployment.tensor_parallel", "tensor_parallel_size"),
+        ("deployment.data_parallel_size_local", "data_parallel_size"),
+        ("deployment.endpoints.responses", "completions"),
+        (f"{_PARAMS}.temprature", "temperature"),
+        ("evaluation.nemo_evaluator_config.config.extra", ""),
+        ("evaluation.nemo_evaluator_config.target.api_endpoint.kind", ""),
+        ("cluster", ""),
+    ],
+)
+def test_an_unknown_field_that_the_launcher_ignores_has_no_effect(
+    composed: JsonDict, path: str, meant: str
+) -> None:
+    before = translate(composed)
+    after = translate(changed(composed, path, 1))
+    assert after.of("refused") == []
+    warned = [one for one in after.of("warned") if one not in before.of("warned")]
+    assert [one.field for one in warned] == [path]
+    assert "has no effect" in warned[0].detail and meant in warned[0].detail
+    assert after.config == before.config
+
+
+def test_free_fields_of_a_deployment_reach_its_own_command(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "defaults: [{execution: local}, {deployment: generic}, _self_]\n"
+        "execution: {output_dir: /o}\n"
+        "deployment:\n"
+        "  image: i:1\n"
+        "  served_model_name: m\n"
+        "  data_parallel_size_local: 4\n"
+        "  command: serve --local ${deployment.data_parallel_size_local}\n"
+        "evaluation: {tasks: [{name: ns_gpqa}]}\n"
+    )
+    translated = translate(compose_launcher(file))
+    translated.check()
+    service = translated.config["services"]["model"]
+    assert service["command"] == ["bash", "-c", "serve --local 4"]
+
+
+def test_the_checkpoint_is_also_where_the_launcher_mounts_it(composed: JsonDict) -> None:
+    service = translate(composed).config["services"]["model"]
+    assert (service["model"], service["container_mounts"]) == ("/m", ["/m:/checkpoint:ro"])
+    handle = changed(composed, "deployment.hf_model_handle", "org/m")
+    handle = changed(handle, "deployment.checkpoint_path", None)
+    assert "container_mounts" not in translate(handle).config["services"]["model"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"reuse_cached_responses": True, "cache_dir": "/c"}, {"mode": "write", "cache_dir": "/c"}),
+        ({"reuse_cached_responses": False}, {"mode": "off"}),
+        ({"cache_dir": "/results/cache", "save_requests": True}, {}),
+    ],
+)
+def test_the_cache_of_an_explicit_list(
+    composed: JsonDict, config: JsonDict, expected: JsonDict
+) -> None:
+    listed = [{"name": "caching", "config": config}, {"name": "endpoint"}]
+    translated = translate(changed(composed, f"{_ADAPTER}.interceptors", listed))
+    translated.check()
+    (stage,) = translated.config["services"]["model"]["proxy"]["interceptors"]
+    assert stage.get("config", {}) == expected
+    load_mapping(translated.config)
+
+
+def test_a_cache_in_the_container_is_no_folder_of_this_machine(composed: JsonDict) -> None:
+    translated = translate(changed(composed, f"{_ADAPTER}.caching_dir", "/results/cache"))
+    assert "proxy" not in translated.config["services"]["model"]
+    assert told(translated, f"{_ADAPTER}.caching_dir") == {"warned"}
 
 
 def test_shell_of_the_evaluation_runs_in_the_container_when_it_is_trusted(

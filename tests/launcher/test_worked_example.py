@@ -50,6 +50,7 @@ def test_the_worked_example(tmp_path: Path) -> None:
             "model": {
                 "type": "vllm",
                 "model": "/ckpt/m-nvfp4",
+                "container_mounts": ["/ckpt/m-nvfp4:/checkpoint:ro"],
                 "served_model_name": "m",
                 "port": 8000,
                 "image": "vllm/vllm-openai:latest",

@@ -66,7 +66,8 @@ class Cluster:
     def asked(self, folder: str = "o") -> int:
         """Requests that servers of the model took, but for the one with which each shows that it is ready."""
         text = "".join(
-            path.read_text() for path in (self.nel.folder / folder).rglob("logs/server-model*.log")
+            path.read_text()
+            for path in (self.nel.folder / folder).rglob("logs/server-*-model*.log")
         )
         return text.count("processing task") - self.log(folder, whole=True).count("model ready at")
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
+from nemo_evaluator.assistant.answers import SetupAnswers as SetupAnswers
+from nemo_evaluator.assistant.launcher_format import launcher_config
 from nemo_evaluator.assistant.recipes import read_data, recipes, render
 from nemo_evaluator.assistant.yaml_text import MissingValue, missing_values, set_value
 from nemo_evaluator.config.overrides import parse_override
@@ -14,6 +16,8 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
 
 _ENDINGS: Final = (".yaml", ".yml")
+#: The formats of a config: nel's own, and the dialect of the launcher.
+Format: TypeAlias = Literal["nel", "launcher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +60,6 @@ class Question:
             return answer.replace("-", "_")
         hint = did_you_mean(answer, accepted, also=f"one of: {', '.join(accepted)}")
         raise UsageError(f"--{self.name.replace('_', '-')} {text!r} is unknown", hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class SetupAnswers:
-    """The answers to the five questions."""
-
-    execution: str = "local"
-    deployment: str = "none"
-    export: str = "none"
-    model_type: str = "chat"
-    benchmarks: tuple[str, ...] = ("standard",)
-
-    @property
-    def file_name(self) -> str:
-        """The default file name, such as ``slurm_vllm_reasoning_math_reasoning_standard.yaml``."""
-        benchmarks = sorted(set(self.benchmarks))
-        parts = [self.execution, self.deployment, self.model_type, *benchmarks]
-        return "_".join(parts) + ".yaml"
 
 
 @cache
@@ -125,7 +111,10 @@ def ask_answers(choose: Callable[[Question, str], str], given: Mapping[str, Any]
 
 
 def build_config(
-    answers: SetupAnswers, settings: Iterable[str] = (), model: str | None = None
+    answers: SetupAnswers,
+    settings: Iterable[str] = (),
+    model: str | None = None,
+    form: Format = "nel",
 ) -> str:
     """Build the text of a config; values that nobody gave stay ``???``.
 
@@ -133,7 +122,23 @@ def build_config(
         answers: The answers to the five questions.
         settings: Further values as ``KEY=VALUE``, as ``--set`` takes them.
         model: PROVIDER/MODEL of an endpoint, or the model to serve.
+        form: The format of the config.
     """
+    if form == "launcher":
+        also = questions()["benchmarks"].also
+        bundles = [also.get(bundle, bundle) for bundle in answers.benchmarks]
+        text = launcher_config(answers, bundles)
+    else:
+        text = _own_config(answers)
+    for path, value in _model(answers, model, form):
+        text = set_value(text, path, value)
+    for path, value in map(parse_override, settings):
+        text = set_value(text, path, value)
+    return text + "\n"
+
+
+def _own_config(answers: SetupAnswers) -> str:
+    """Build the text of a config in nel's own format."""
     all_entries: list[str] = []
     for bundle in answers.benchmarks:
         all_entries.extend(_entries(bundle, answers.model_type))
@@ -145,12 +150,7 @@ def build_config(
     values["benchmarks"] = entries
     values["code"] = code_sandbox
     values["title"] = f"{answers.model_type} model: {', '.join(answers.benchmarks)}"
-    text = render("config.yaml.j2", **values)
-    for path, value in _model(answers, model):
-        text = set_value(text, path, value)
-    for path, value in map(parse_override, settings):
-        text = set_value(text, path, value)
-    return text + "\n"
+    return render("config.yaml.j2", **values, **answers.lengths)
 
 
 def ask_missing(value: Callable[[MissingValue], str], text: str) -> str:
@@ -214,8 +214,7 @@ def _entries(bundle: str, model_type: str) -> list[str]:
     if bundle in recipes():
         return [recipes()[bundle].config]
     names_of_bundle = read_data("bundles.yaml")
-    # Hybrid models run as reasoning models.
-    run_as = "reasoning" if model_type == "chat_reasoning" else model_type
+    run_as = SetupAnswers(model_type=model_type).run_as
     bundle_name = questions()["benchmarks"].also.get(bundle, bundle)
     names = _names_for(names_of_bundle[bundle_name], run_as)
     if not names:
@@ -235,11 +234,13 @@ def _names_for(names_by_model_type: Mapping[str, list[str]], model_type: str) ->
     return names_by_model_type.get(model_type, names_by_model_type["chat"])
 
 
-def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], Any]]:
+def _model(answers: SetupAnswers, model: str | None, form: Format) -> list[tuple[list[str], Any]]:
     """Return the settings of ``--model``: an endpoint and its key for PROVIDER/MODEL, or the model to serve."""
     if model is None:
         return []
     service = ["services", "model"]
+    if answers.deployment != "none" and form == "launcher":
+        return _served_model(answers.deployment, model)
     if answers.deployment != "none":
         return [([*service, "model"], model)]
     # Imported only here: the config schema takes longer to load than the rest of this module.
@@ -247,9 +248,31 @@ def _model(answers: SetupAnswers, model: str | None) -> list[tuple[list[str], An
 
     provider, name = find_provider(model)
     url_path = "completions" if answers.model_type == "base" else "chat/completions"
+    if form == "launcher":
+        endpoint = ["target", "api_endpoint"]
+        return [
+            ([*endpoint, "url"], f"{provider.url}/{url_path}"),
+            ([*endpoint, "model_id"], name),
+            ([*endpoint, "api_key_name"], provider.key),
+        ]
     key = f"${{{provider.key}}}" if provider.key else None
     return [
         ([*service, "url"], f"{provider.url}/{url_path}"),
         ([*service, "model"], name),
         ([*service, "api_key"], key),
     ]
+
+
+def _served_model(deployment: str, model: str) -> list[tuple[list[str], Any]]:
+    """Return the launcher's settings of a model to serve: a folder, or a hub name where the server takes one."""
+    served_name = (["deployment", "served_model_name"], model.rstrip("/").rpartition("/")[2])
+    if deployment == "nim":
+        return [(["deployment", "image"], model), served_name]
+    is_folder = model.startswith(("/", "./", "../", "~"))
+    if deployment == "trtllm" or is_folder:
+        settings: list[tuple[list[str], Any]] = [(["deployment", "checkpoint_path"], model)]
+        if deployment != "trtllm":
+            settings.append((["deployment", "hf_model_handle"], None))
+    else:
+        settings = [(["deployment", "hf_model_handle"], model)]
+    return [*settings, served_name]

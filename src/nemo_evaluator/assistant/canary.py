@@ -328,7 +328,7 @@ def _fix_of(finding: Finding, failure_notes: list[str]) -> str:
 def _log_lines(folder: Path) -> Iterator[str]:
     """Yield log lines that show trouble, from servers, containers and the run itself."""
     for log_file in files_under(folder, "*.log"):
-        if PREVIOUS in log_file.relative_to(folder).parts:
+        if log_file.is_symlink() or PREVIOUS in log_file.relative_to(folder).parts:
             continue
         with log_file.open(encoding="utf-8", errors="replace") as file:
             trouble_lines = filter(_TROUBLE.search, file)

@@ -23,6 +23,9 @@ _LARGEST_FILE: Final = 64 * 1024**2
 _LONGEST_KNOWN_CONTEXT: Final = 10**8
 # Texts in the chat templates of models that can reason before they answer.
 _THINKING_MARKERS: Final = ("<think>", "enable_thinking", "reasoning_effort", "[THINK]")
+_REGISTERED_PARSER: Final = re.compile(
+    r"ReasoningParserManager\.register_module\(\s*(?:name\s*=\s*)?\[?\s*[\"']([\w.-]+)"
+)
 # The number of weights in the name of a model: `7B`, `0.5b`.
 _SIZE_IN_NAME: Final = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
 
@@ -51,6 +54,16 @@ class ModelCheckpoint:
     weight_bytes: int | None = None
     generation: JsonDict = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    # Mistral's own format, with params.json in place of config.json.
+    mistral_format: bool = False
+    # A file with a reasoning parser for vLLM, and the name under which it registers the parser.
+    parser_file: str | None = None
+    parser_name: str | None = None
+
+    @property
+    def is_base(self) -> bool:
+        """Whether it is a base model: one with a tokenizer, but without a chat template."""
+        return self.chat_template is False and "instruct" not in self.name.lower()
 
 
 def find_checkpoint(text: str) -> Path:
@@ -112,6 +125,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
     if context is None:
         warnings.append("config.json does not say how long the context is")
     template = _template(folder)
+    parser_file, parser_name = _parser_plugin(folder)
     return ModelCheckpoint(
         path=str(folder),
         name=name,
@@ -133,6 +147,9 @@ def read_checkpoint(folder: Path, name: str | None = None) -> ModelCheckpoint:
         weight_bytes=weight_bytes,
         generation=_sampling(folder),
         warnings=tuple(warnings),
+        mistral_format=not (folder / "config.json").is_file(),
+        parser_file=parser_file,
+        parser_name=parser_name,
     )
 
 
@@ -204,12 +221,40 @@ def _config(folder: Path) -> JsonDict:
         raise UsageError(
             f"{folder / 'config.json'} holds no settings", hint="download the checkpoint again"
         )
+    mistral = as_dict(_json(folder / "params.json"))
+    if mistral.get("dim") and mistral.get("n_heads"):
+        return _from_mistral(mistral)
     for pattern, contents, fix in read_data("other_forms.yaml"):
         if any(folder.glob(pattern)):
             raise UsageError(f"{folder} holds {contents}, not a Hugging Face checkpoint", hint=fix)
     raise UsageError(
         f"{folder} has no config.json", hint="give the folder of a Hugging Face checkpoint"
     )
+
+
+def _from_mistral(params: JsonDict) -> JsonDict:
+    """Return the settings of Mistral's params.json under the names of config.json."""
+    config: JsonDict = {"model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+    for name, new_name in known_names("mistral").items():
+        if params.get(name) is not None:
+            config[new_name] = params[name]
+    config.update(as_dict(params.get("moe")))
+    weight_format = as_dict(params.get("quantization")).get("qformat_weight")
+    if weight_format:
+        config["quantization_config"] = {"quant_method": str(weight_format).partition("_")[0]}
+    return config
+
+
+def _parser_plugin(folder: Path) -> tuple[str | None, str | None]:
+    """Return the file of a checkpoint that holds a reasoning parser, and the parser's name; nothing is executed."""
+    for path in sorted(folder.glob("*.py")):
+        if path.stat().st_size > _LARGEST_FILE:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        registered = _REGISTERED_PARSER.search(text)
+        if registered is not None:
+            return path.name, registered[1]
+    return None, None
 
 
 def _json(path: Path) -> Any:

@@ -1,6 +1,8 @@
 """How the weights of a checkpoint are quantized, in any of the formats of the quantization tools."""
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -10,6 +12,7 @@ from nemo_evaluator.core.types import JsonDict
 
 #: The file in which older versions of one tool describe the quantization.
 LEGACY_FILE: Final = "hf_quant_config.json"
+_MXFP4_GROUP: Final = 32
 _NUMBER_FORMATS: Final = ("fp8", "nvfp4", "mxfp4", "awq", "gptq")
 
 
@@ -174,8 +177,57 @@ def _algorithm_of_method(method: str, block: JsonDict, block_size: int | None) -
         return "FP8 BLOCK" if block_size else "FP8"
     if "mxfp4" in method:
         return "MXFP4"
+    if method == "quark":
+        return _quark_algorithm(block)
+    if method == "torchao":
+        return _torchao_algorithm(block)
     bits = as_whole(block.get("bits") or block.get("w_bit")) or 4
     return f"INT{bits} {method.partition('_')[0].upper()}"
+
+
+def _quark_algorithm(block: JsonDict) -> str:
+    """Name the number format of a Quark block by the data type of its weights, such as ``fp8_e4m3`` or ``int4``."""
+    layers = as_dict(block.get("global_quant_config"))
+    weights = layers.get("weight")
+    # Weights may be quantized in two steps; the last one is stored.
+    steps = [as_dict(step) for step in as_list(weights)] or [as_dict(weights)]
+    dtype = str(steps[-1].get("dtype") or "").lower()
+    if dtype.startswith("fp8"):
+        return "FP8 QUARK"
+    if dtype.startswith("fp4"):
+        return "MXFP4 QUARK"
+    return f"{dtype.upper()} QUARK" if dtype else "UNKNOWN QUARK"
+
+
+def _torchao_algorithm(block: JsonDict) -> str:
+    """Name the number format of a torchao block by the name of its configuration class or short name."""
+    kind = block.get("quant_type")
+    for value in _texts_of(kind):
+        text = value.lower().replace("_", "")
+        if "float8" in text or text.startswith("fp8"):
+            return "FP8 TORCHAO"
+        if "nvfp4" in text:
+            return "NVFP4 TORCHAO"
+        if "mxfp4" in text or "mxdynamic" in text:
+            return "MXFP4 TORCHAO"
+        found = re.search(r"int([48])weight|int8dynamicactivationint([48])weight", text)
+        if found:
+            return f"INT{found[1] or found[2]} TORCHAO"
+    return "UNKNOWN TORCHAO"
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """Yield every text in a nested value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        # The name of the class comes before its settings.
+        yield from (str(key) for key in value)
+        for item in sorted(value.values(), key=lambda item: not isinstance(item, str)):
+            yield from _texts_of(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_of(item)
 
 
 def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
@@ -184,6 +236,9 @@ def _scheme(weights: JsonDict, activations: JsonDict) -> str | None:
     if bits is None:
         return None
     if str(weights.get("type")) == "float":
+        # Both 4-bit formats are floats; MXFP4 has groups of 32 weights, NVFP4 of 16.
+        if bits == 4 and as_whole(weights.get("group_size")) == _MXFP4_GROUP:
+            return "MXFP4"
         return {4: "NVFP4", 8: "FP8"}.get(bits, f"FP{bits}")
     return f"W{bits}A{as_whole(activations.get('num_bits')) or 16}"
 

@@ -5,19 +5,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
-
 from nemo_evaluator.assistant.checkpoint import ModelCheckpoint
 from nemo_evaluator.assistant.recipes import read_data, recipes
-from nemo_evaluator.assistant.yaml_text import MISSING, set_value
-from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.core.json_coerce import as_dict, as_list
+from nemo_evaluator.core.json_coerce import as_dict
 
 RUNTIMES: Final = ("vllm", "sglang", "trt_llm")
 # Maximum share of a GPU's memory for weights; the rest is for the KV cache and activations.
 _FOR_WEIGHTS: Final = 0.75
 _DAMAGE: Final = ("very high", "high", "medium")
-_GPUS_OF_A_NODE: Final = 8
+GPUS_OF_A_NODE: Final = 8
 _DASHED: Final = ("--reasoning-parser", "--tool-call-parser")
 _PARSER_FLAGS: Final = {
     "vllm": _DASHED,
@@ -108,7 +104,7 @@ def parallel_sizes(checkpoint: ModelCheckpoint, gpus: int, gpu_memory: float) ->
         gpus: Number of GPUs.
         gpu_memory: Memory of one GPU, in GB.
     """
-    possible = [size for size in _powers(min(gpus, _GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
+    possible = [size for size in _powers(min(gpus, GPUS_OF_A_NODE)) if _divides(checkpoint, size)]
     largest = possible[-1]
     weight_bytes = checkpoint.weight_bytes
     if weight_bytes is None:
@@ -132,106 +128,12 @@ def parallel_sizes(checkpoint: ModelCheckpoint, gpus: int, gpu_memory: float) ->
 
 def _needed_gpus(checkpoint: ModelCheckpoint, weight_bytes: int, bytes_per_gpu: float) -> int:
     """The fewest GPUs that hold the weights: of one node, or of several whole ones."""
-    possible = [size for size in _powers(_GPUS_OF_A_NODE) if _divides(checkpoint, size)]
+    possible = [size for size in _powers(GPUS_OF_A_NODE) if _divides(checkpoint, size)]
     for size in possible:
         if weight_bytes <= bytes_per_gpu * size:
             return size
     largest = possible[-1]
     return largest * math.ceil(weight_bytes / (bytes_per_gpu * largest))
-
-
-def apply_advice(text: str, advice: Advice, model: str) -> tuple[str, list[str]]:
-    """Write the advice into the text of a config.
-
-    Args:
-        text: The config; its comments and layout are kept.
-        advice: What to set on its model server.
-        model: The model to serve, for a config that leaves it open.
-
-    Returns:
-        The changed text, and one line per changed value.
-
-    Raises:
-        UsageError: If the config has not exactly one model server, or the model does not fit on the GPUs.
-    """
-    name, service = _only_server(text)
-    if advice.sizes.fits is False:
-        hint = "set the number of GPUs with --gpus N, and their size with --gpu-memory GB"
-        raise UsageError(advice.sizes.note, hint=hint)
-    values = _service_values(service, advice)
-    if service.get("model") in (None, MISSING):
-        values["model"] = model
-    changed: list[str] = []
-    for key, value in values.items():
-        if value not in (None, [], service.get(key)):
-            text = set_value(text, ["services", name, *key.split(".")], value)
-            changed.append(f"services.{name}.{key}: {value}")
-    return text, changed
-
-
-def _only_server(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of the only service that runs one of the engines."""
-    services = as_dict(as_dict(yaml.safe_load(text)).get("services"))
-    servers: list[tuple[str, dict[str, Any]]] = []
-    for name, settings in services.items():
-        if as_dict(settings).get("type") in RUNTIMES:
-            servers.append((name, settings))
-    if len(servers) != 1:
-        count = f"{len(servers)} services" if servers else "no service"
-        message = f"the config has {count} of type {', '.join(RUNTIMES)}"
-        raise UsageError(message, hint="--apply needs exactly one")
-    return servers[0]
-
-
-def _service_values(service: dict[str, Any], advice: Advice) -> dict[str, Any]:
-    """The settings of a model server, by dotted key."""
-    sizes = advice.sizes
-    serving = advice.serving[str(service["type"])]
-    parallel = {
-        "tensor_parallel_size": sizes.tensor,
-        "pipeline_parallel_size": sizes.pipeline,
-        "num_nodes": math.ceil(sizes.tensor * sizes.pipeline / _GPUS_OF_A_NODE),
-    }
-    if service["type"] != "trt_llm":
-        parallel["data_parallel_size"] = sizes.data
-    # 1 is the default: it is written only over another value.
-    values: dict[str, Any] = {}
-    for key, size in parallel.items():
-        if size > 1 or key in service:
-            values[key] = size
-    values["reasoning_parser"] = serving.reasoning_parser
-    values["tool_parser"] = serving.tool_parser
-    current_args = [str(argument) for argument in as_list(service.get("extra_args"))]
-    values["extra_args"] = _merged(current_args, serving.args)
-    for variable, value in serving.env.items():
-        values[f"extra_env.{variable}"] = value
-    return values
-
-
-def _merged(current: list[str], advised: list[str]) -> list[str]:
-    """Merge two lists of arguments; the advised ones replace current ones with the same name."""
-    options = _options(current) | _options(advised)
-    merged: list[str] = []
-    for name, values in options.items():
-        merged += [name, *values]
-    return merged
-
-
-def _options(arguments: list[str]) -> dict[str, list[str]]:
-    """Group arguments by option: ``["--a=1", "--b", "2", "3"]`` gives ``{"--a": ["1"], "--b": ["2", "3"]}``."""
-    options: dict[str, list[str]] = {}
-    name = ""
-    for argument in arguments:
-        if argument.startswith("--"):
-            name, *value = argument.split("=", 1)
-            options[name] = value
-        elif not name:
-            # A list that does not begin with an option.
-            name = argument
-            options[name] = []
-        else:
-            options[name].append(argument)
-    return options
 
 
 def _powers(most: int) -> list[int]:
@@ -258,6 +160,8 @@ def _facts(checkpoint: ModelCheckpoint, gpus: int) -> set[str]:
         "several_gpus": gpus > 1,
         "vision": checkpoint.vision,
         "rope_scaling": checkpoint.rope_scaling is not None,
+        "mistral_format": checkpoint.mistral_format,
+        "parser_file": checkpoint.parser_file is not None,
     }
     return checkpoint.quantization.facts | {name for name, is_true in facts.items() if is_true}
 
@@ -275,10 +179,14 @@ def _serving(
     """
     reasoning_parser: str | None = None
     tool_parser: str | None = None
-    # A chat template without reasoning or tools needs no parser. Without a template, the model family decides.
-    if checkpoint.thinks or not checkpoint.chat_template:
+    # A chat template without reasoning or tools needs no parser, and a base model has neither. Without a template, the
+    # model family decides.
+    family_decides = not checkpoint.chat_template and not checkpoint.is_base
+    if checkpoint.thinks or family_decides:
         reasoning_parser = as_dict(family.get("reasoning")).get(runtime)
-    if checkpoint.tools or not checkpoint.chat_template:
+    if runtime == "vllm" and checkpoint.parser_name is not None:
+        reasoning_parser = checkpoint.parser_name
+    if checkpoint.tools or family_decides:
         tool_parser = as_dict(family.get("tools")).get(runtime)
     serving = Serving(runtime, reasoning_parser, tool_parser)
     if family.get("note"):
@@ -294,7 +202,9 @@ def _serving(
 def _apply_rule(rule: dict[str, Any], serving: Serving, checkpoint: ModelCheckpoint) -> None:
     """Add the arguments, variables and note of a rule of ``runtimes.yaml``."""
     for argument_template in rule.get("args", ()):
-        serving.args.append(argument_template.format(context=checkpoint.context))
+        parser_path = f"{checkpoint.path}/{checkpoint.parser_file}"
+        argument = argument_template.format(context=checkpoint.context, parser_file=parser_path)
+        serving.args.append(argument)
     serving.env.update(rule.get("env", {}))
     if "note" in rule:
         serving.notes.append(rule["note"])
@@ -316,7 +226,7 @@ def _parser_flags(serving: Serving) -> list[str]:
 def _benchmarks(checkpoint: ModelCheckpoint) -> list[str]:
     """For quantized weights the benchmarks that show damage best; otherwise the usual few."""
     vision = ["mmmu_pro"] if checkpoint.vision else []
-    if checkpoint.chat_template is False and "instruct" not in checkpoint.name.lower():
+    if checkpoint.is_base:
         return [*vision, "mmlu", "gsm8k", "arc_challenge"]
     if checkpoint.quantization.method is None and checkpoint.quantization.kv_cache is None:
         return [*vision, "mmlu_pro", "gpqa", "ifbench"]

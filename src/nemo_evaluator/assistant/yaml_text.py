@@ -162,10 +162,30 @@ def _with_block_entry(text: str, node: Any, key: Key, value: Any) -> str:
     indent = " " * node.start_mark.column
     label = "-" if isinstance(node, yaml.SequenceNode) else f"{key}:"
     line = f"{indent}{label} {_block_text(value)}"
-    end_of_line = text.find("\n", _end(node))
-    if end_of_line < 0:
-        end_of_line = len(text)
+    end_of_line = _end_of_comments(text, _end(node), node.start_mark.column)
     return f"{text[:end_of_line]}\n{line}{text[end_of_line:]}"
+
+
+def _end_of_comments(text: str, position: int, column: int) -> int:
+    """Return the end of the line at a position, or of the comment lines below it that are indented deeper.
+
+    Such comments belong to the value before them, for example entries of a list that are commented out.
+    """
+    end_of_line = _line_end(text, position)
+    while end_of_line < len(text):
+        next_end = _line_end(text, end_of_line + 1)
+        next_line = text[end_of_line + 1 : next_end]
+        content = next_line.lstrip(" ")
+        if not content.startswith("#") or len(next_line) - len(content) <= column:
+            break
+        end_of_line = next_end
+    return end_of_line
+
+
+def _line_end(text: str, position: int) -> int:
+    """Return the index of the end of the line at a position."""
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
 
 
 def _end(node: Any) -> int:

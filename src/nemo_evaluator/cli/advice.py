@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
+from nemo_evaluator.assistant.apply_advice import apply_advice
 from nemo_evaluator.assistant.checkpoint import find_checkpoint, read_checkpoint
 from nemo_evaluator.assistant.recipes import Recipe, find_recipe, recipes, render
-from nemo_evaluator.assistant.serving import Advice, advise, apply_advice
+from nemo_evaluator.assistant.serving import Advice, advise
 from nemo_evaluator.cli._options import option, show_table
 from nemo_evaluator.core.files import dumps, write_atomic
 from nemo_evaluator.core.terminal import harmless

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from nemo_evaluator.cli._options import PATH, echo_verdict, option
+from nemo_evaluator.cli._options import PATH, echo_verdict, option, run_ids
+from nemo_evaluator.cli._runs import folder_of
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import dumps
 from nemo_evaluator.core.terminal import terminal_width
@@ -22,7 +23,7 @@ _SHARE = click.FloatRange(0, 1)
 
 
 @click.command("check")
-@click.argument("run", type=PATH)
+@click.argument("run", type=PATH, shell_complete=run_ids)
 @option("--max-failed", type=_SHARE, default=_LIMITS.failed, help="Maximum share of failed rows.")
 @option(
     "--max-truncated",
@@ -50,9 +51,10 @@ def check(
 ) -> None:
     """Check every benchmark of a finished RUN: coverage, failures, accounting, truncation, and more.
 
-    A share over its limit makes a run DEGRADED. Exit codes: 0 VALID, 2 DEGRADED, 3 INVALID, 1 nothing to
-    check.
+    RUN is a folder, a run id or a job id. A share over its limit makes a run DEGRADED. Exit codes: 0 VALID,
+    2 DEGRADED, 3 INVALID, 1 nothing to check.
     """
+    run = folder_of(run)
     damage = damaged_files(run)
     if damage:
         raise UsageError("; ".join(damage), hint=MEND)

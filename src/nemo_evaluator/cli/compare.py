@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from nemo_evaluator.cli._options import PATH, echo_verdict, option, say
+from nemo_evaluator.cli._options import PATH, echo_verdict, option, run_ids, say
+from nemo_evaluator.cli._runs import folder_of
 from nemo_evaluator.config.gate_policy import Direction
 from nemo_evaluator.core.files import dumps, write_atomic, write_json
 from nemo_evaluator.core.terminal import terminal_width
@@ -100,8 +101,15 @@ class _CompareFlags:
 
 
 @click.command("compare")
-@click.argument("baseline", type=PATH)
-@click.argument("candidates", nargs=-1, required=True, type=PATH, metavar="CANDIDATE...")
+@click.argument("baseline", type=PATH, shell_complete=run_ids)
+@click.argument(
+    "candidates",
+    nargs=-1,
+    required=True,
+    type=PATH,
+    metavar="CANDIDATE...",
+    shell_complete=run_ids,
+)
 @option("--output", "-o", type=PATH, help="Write the comparison as JSON to this file.")
 @option(
     "--max-drop",
@@ -158,10 +166,13 @@ class _CompareFlags:
 def compare(baseline: Path, candidates: tuple[Path, ...], **flags: Any) -> None:
     """Compare one or more CANDIDATE runs with a BASELINE run.
 
-    A path is a bundle, the folder of a benchmark, or a folder of several benchmarks. Exit codes: 0 PASS, 1 BLOCK,
-    2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no benchmark.
+    A run is given by its id or a job id, or by a path: a bundle, the folder of a benchmark, or one of several
+    benchmarks. Exit codes: 0 PASS, 1 BLOCK, 2 WARN or INCONCLUSIVE, or no run at a path; 1 when the runs share no
+    benchmark.
     """
     options = _CompareFlags(**flags)
+    baseline = folder_of(baseline)
+    candidates = tuple(folder_of(candidate) for candidate in candidates)
     comparison = compare_paths(baseline, candidates, options.for_comparison())
     for warning in comparison.warnings:
         say(f"warning: {warning}")

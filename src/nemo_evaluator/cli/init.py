@@ -1,13 +1,15 @@
 """``nel init`` and ``nel skills``: build a config from a few answers, and install the skills for coding agents."""
 
+import re
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from nemo_evaluator.assistant.build_config import (
+    Format,
     Question,
     ask_answers,
     ask_missing,
@@ -66,6 +68,14 @@ def answer_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
     settings_help = "Any value of the config; repeatable."
     options += [
         click.argument("more", nargs=-1, metavar="[BENCHMARK]..."),
+        option(
+            "--format",
+            "form",
+            type=click.Choice(["nel", "launcher"]),
+            default="launcher" if required else "nel",
+            show_default=True,
+            help="Write nel's own format, or the launcher's, which `nel run` takes.",
+        ),
         option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=settings_help),
         option("--model", help="PROVIDER/MODEL of an endpoint, or the model to serve."),
         option(
@@ -95,6 +105,13 @@ def given_answers(given: dict[str, Any]) -> dict[str, Any]:
     return answers
 
 
+def next_command(path: Path, form: Format) -> str:
+    """Return the command that checks a new config."""
+    if form == "launcher":
+        return f"nel run --config {path} --dry-run"
+    return f"nel config check {path}"
+
+
 @click.group()
 def skills() -> None:
     """Build a config from flags; install the skills for coding agents."""
@@ -102,19 +119,23 @@ def skills() -> None:
 
 @skills.command(name="build-config")
 @answer_options(required=True)
-def build(settings: tuple[str, ...], model: str | None, output: str | None, **given: Any) -> None:
+def build(
+    settings: tuple[str, ...], model: str | None, output: str | None, form: Format, **given: Any
+) -> None:
     """Write a config from the answers to five questions. An existing file is never overwritten.
 
     Values that only you know stay `???`; the command lists them, and --set gives them.
     """
     answers = read_answers(given_answers(given))
-    text = build_config(answers, settings, model)
-    click.echo(f"Config written to: {write_config(text, answers, output)}")
+    text = build_config(answers, settings, model, form)
+    path = write_config(text, answers, output)
+    click.echo(f"Config written to: {path}")
     missing = missing_values(text)
     if missing:
         click.echo("Values that are missing (???), to be filled in:")
         for missing_value in missing:
             click.echo(f"  {missing_value.name}: {missing_value.hint}")
+    click.echo(f"Next: {next_command(path, form)}")
 
 
 @skills.command()
@@ -159,15 +180,19 @@ def _choose(question: Question, default: str) -> str:
     return answer
 
 
+# A reference to a variable, perhaps with a default.
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_]\w*(:-[^}]*)?\}")
+
+
 def _value(missing: MissingValue) -> str:
     """Ask at the terminal for a missing value."""
-    is_key = missing.path[-1] == "api_key"
+    is_key = missing.path[-1] in ("api_key", "api_key_name")
 
     def checked(text: str) -> str:
         """Refuse an empty value, and anything but the name of a variable (or null) for an API key."""
         if not text.strip():
             raise click.BadParameter("a value is needed; Ctrl-C leaves without writing anything")
-        names_variable = text == "null" or text.isidentifier() or text.startswith("${")
+        names_variable = text == "null" or text.isidentifier() or _REFERENCE.fullmatch(text)
         if is_key and not names_variable:
             raise click.BadParameter(
                 "give the name of the variable that holds the key, not the key"
@@ -189,7 +214,12 @@ def _value(missing: MissingValue) -> str:
     help="Ask no questions: use defaults for missing flags; fail if a required value is missing.",
 )
 def init(
-    settings: tuple[str, ...], model: str | None, output: str | None, yes: bool, **flags: Any
+    settings: tuple[str, ...],
+    model: str | None,
+    output: str | None,
+    form: Format,
+    yes: bool,
+    **flags: Any,
 ) -> None:
     """Write a config: answer five questions, then give the missing values. Flags answer questions in advance.
 
@@ -198,14 +228,14 @@ def init(
     given_by_flags = given_answers(flags)
     if yes:
         answers = read_answers(given_by_flags)
-        text = build_config(answers, settings, model)
+        text = build_config(answers, settings, model, form)
         refuse_missing(text)
     else:
         if len(given_by_flags) < len(questions()):
             click.echo("Five questions build the config. Enter takes the answer in brackets.")
         answers = ask_answers(_choose, given_by_flags)
-        text = ask_missing(_value, build_config(answers, settings, model))
+        text = ask_missing(_value, build_config(answers, settings, model, form))
         click.echo(f"\n{text}")
         click.confirm(f"Write {output_path(answers, output)}?", default=True, abort=True)
     path = write_config(text, answers, output)
-    click.echo(f"Config written to: {path}\nNext: nel config check {path}")
+    click.echo(f"Config written to: {path}\nNext: {next_command(path, form)}")

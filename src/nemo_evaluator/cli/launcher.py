@@ -111,12 +111,12 @@ def _print_config(job: LauncherJob) -> None:
 
 
 def _log_path(job: LauncherJob) -> Path:
-    """Return the folder of the logs of servers and cluster jobs; a run without them has only its own log."""
+    """Return the folder of the logs; a run without servers and cluster jobs has its only log in its own folder."""
     root = Path(job.run.output_dir)
     log_folder = root / "logs"
     if job.run.remote or log_folder.is_dir():
         return log_folder
-    return root / LOG
+    return root
 
 
 def _describe(job: LauncherJob) -> None:

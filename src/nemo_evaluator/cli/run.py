@@ -114,7 +114,7 @@ def _run_own(options: _LauncherFlags, command: tuple[str, ...]) -> int:
         if value:
             raise UsageError(
                 f"{flag} is for configs of the launcher, and {options.file} is a config of nel",
-                hint=f"leave out {flag}",
+                hint=f"leave out {flag}; `nel skills build-config` writes the launcher's format",
             )
     return start_own(
         options.file.expanduser(),

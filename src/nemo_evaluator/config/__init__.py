@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.config.service_base import ModelService as ModelService
     from nemo_evaluator.config.service_base import ServiceBase as ServiceBase
     from nemo_evaluator.config.service_base import ServiceConfig as ServiceConfig
+    from nemo_evaluator.config.shared_service import SharedService as SharedService
     from nemo_evaluator.config.snapshot import SNAPSHOT as SNAPSHOT
     from nemo_evaluator.config.snapshot import snapshot_text as snapshot_text
     from nemo_evaluator.config.snapshot import write_snapshot as write_snapshot
@@ -186,6 +187,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "ServiceBase": "nemo_evaluator.config.service_base",
         "ServiceConfig": "nemo_evaluator.config.service_base",
         "SglangService": "nemo_evaluator.services.sglang",
+        "SharedService": "nemo_evaluator.config.shared_service",
         "SimpleSolverConfig": "nemo_evaluator.solvers.simple",
         "SlurmCluster": "nemo_evaluator.executors.slurm",
         "SlurmSandbox": "nemo_evaluator.sandbox.slurm:SlurmConfig",

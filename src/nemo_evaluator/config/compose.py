@@ -18,6 +18,8 @@ _FRAGMENTS = Path(__file__).parent / "data" / "fragments"
 PLAYBOOKS = Path(__file__).parent / "data" / "playbooks"
 _GROUP_KEYS = {"clusters": "cluster"}
 _ENDINGS = ("", ".yaml", ".yml")
+# Groups of the defaults list in configs of the launcher.
+_LAUNCHER_GROUPS = ("execution", "deployment")
 _ENTRIES = "write - group/name, - _base_: name, or - _self_"
 
 
@@ -119,6 +121,10 @@ def _layer(
         base_folders = [path.parent, *search]
         base_file = _find_or_raise(entry["_base_"], base_folders, document, place=place)
         return _compose(base_file, search, above)
+    if isinstance(entry, dict) and not entry.keys().isdisjoint(_LAUNCHER_GROUPS):
+        message = "belongs to a config of the NeMo Evaluator Launcher"
+        hint = "use: nel run --config FILE; its --convert NEW writes a config of nel"
+        raise document.error(place, message, hint)
     if not isinstance(entry, str) or not entry:
         raise document.error(place, "is not an entry of defaults", _ENTRIES)
     file = _find_or_raise(entry, search, document, place=place)

@@ -113,6 +113,7 @@ def cross_check(data: dict[str, Any]) -> list[WrongReference]:
     """
     wrong_references = [
         *_named(data),
+        *_shared_servers(data),
         *_dependencies(data),
         *_stop_rules(data),
         *_batches(data),
@@ -200,6 +201,21 @@ def _service(data: dict[str, Any], name: Any, path: Path, role: Role) -> Iterato
     type_name = get_in(services, name, "type")
     message = f"{name!r} is of type {type_name}; {_ROLES[role]} is needed here"
     yield WrongReference(path, message, hint)
+
+
+def _shared_servers(data: dict[str, Any]) -> Iterator[WrongReference]:
+    """Yield shared services whose ``server`` is not a model service with a server of its own."""
+    services = as_dict(data.get("services"))
+    for name, service in services.items():
+        if get_in(service, "type") != "shared":
+            continue
+        path = ("services", name, "server")
+        server = get_in(service, "server")
+        if get_in(services, server, "type") == "shared":
+            hint = f"name the service that has it: {get_in(services, server, 'server')}"
+            yield WrongReference(path, f"{server!r} has no server of its own", hint)
+        else:
+            yield from _service(data, server, path, role="model")
 
 
 def _dependencies(data: dict[str, Any]) -> Iterator[WrongReference]:

@@ -17,6 +17,7 @@ from nemo_evaluator.config.kinds import default_kind
 from nemo_evaluator.config.output import OutputConfig
 from nemo_evaluator.config.sandbox_base import SandboxConfig
 from nemo_evaluator.config.service_base import ModelService, ServiceConfig
+from nemo_evaluator.config.shared_service import share_servers
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.files import safe_name
 from nemo_evaluator.core.json_coerce import as_dict
@@ -182,6 +183,7 @@ class EvalConfig(Model):
             raise PydanticCustomError(
                 "references", "{text}", {"text": "; ".join(map(str, findings))}
             )
+        share_servers(self.services)
         return self
 
     def base_url(self, name: str) -> str | None:

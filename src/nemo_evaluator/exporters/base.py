@@ -32,8 +32,11 @@ class ExportError(NelError):
 class ExportBundle(Bundle):
     """The bundle of one finished benchmark, and its rows with their conversations."""
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self, parts: Sequence[str] = ()) -> dict[str, float]:
         """Return every number worth plotting, by its name.
+
+        Args:
+            parts: Texts of which one must occur in the name of a metric; empty for all metrics.
 
         These are scores with their confidence bounds, coverage, the shares of truncated and unparsed answers, and
         runtime numbers. Numbers that the bundle does not have are left out.
@@ -54,7 +57,12 @@ class ExportBundle(Bundle):
         values["runtime/latency_p50_ms"] = runtime.p50_ms
         values["runtime/latency_p90_ms"] = runtime.p90_ms
         values["runtime/latency_p99_ms"] = runtime.p99_ms
-        return {name: float(value) for name, value in values.items() if value is not None}
+        numbers: dict[str, float] = {}
+        for name, value in values.items():
+            is_wanted = not parts or any(part in name for part in parts)
+            if value is not None and is_wanted:
+                numbers[name] = float(value)
+        return numbers
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows, each with its trajectory if one was stored."""

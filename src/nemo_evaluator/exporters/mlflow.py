@@ -72,6 +72,7 @@ class MlflowExporter:
         only_required: Whether to upload only the bundle and the results, not all files of the benchmark.
         copy_logs: Whether to upload the run's logs with the files.
         exclude_patterns: Names of files and folders not to upload, besides caches and the like.
+        log_metrics: Texts of which one must occur in the name of a metric; empty for all metrics.
         emit_traces: Whether to write one trace per row.
         emit_traces_max_samples: The maximum number of traces; None for all rows.
         emit_traces_content_max: The longest text in a trace, in characters.
@@ -91,6 +92,7 @@ class MlflowExporter:
     only_required: bool = True
     copy_logs: bool = False
     exclude_patterns: Sequence[str] = ()
+    log_metrics: Sequence[str] = ()
     emit_traces: bool = True
     emit_traces_max_samples: int | None = None
     emit_traces_content_max: int = 4000
@@ -258,7 +260,7 @@ class MlflowExporter:
         metric_class = import_module("mlflow.entities").Metric
         now_ms = int(time.time() * 1000)
         changed_metrics: list[Any] = []
-        for key, value in _keyed(bundle.metrics()).items():
+        for key, value in _keyed(bundle.metrics(self.log_metrics)).items():
             if logged_metrics.get(key) != value:
                 changed_metrics.append(metric_class(key, value, now_ms, 0))
         for start in range(0, len(changed_metrics), _BATCH):

@@ -56,6 +56,7 @@ class WandbExporter:
         mode: W&B's mode; None for ``WANDB_MODE``, or ``online``. ``offline`` writes below the output directory, for
             ``wandb sync``.
         artifacts: Whether to upload the bundle files.
+        log_metrics: Texts of which one must occur in the name of a metric; empty for all metrics.
     """
 
     project: str = "nemo-evaluator"
@@ -65,6 +66,7 @@ class WandbExporter:
     group: str | None = None
     mode: Mode | None = None
     artifacts: bool = True
+    log_metrics: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Check the mode.
@@ -127,7 +129,7 @@ class WandbExporter:
         """Log the metrics, their table and the files to an open W&B run."""
         values: JsonDict = {}
         for label, bundle in bundles_by_label.items():
-            for name, value in bundle.metrics().items():
+            for name, value in bundle.metrics(self.log_metrics).items():
                 values[f"{label}/{name}"] = value
         table = import_module("wandb").Table(
             columns=_COLUMNS, data=_table(list(bundles_by_label.values()))

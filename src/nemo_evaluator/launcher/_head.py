@@ -45,6 +45,7 @@ class Head(TableSection):
     """
 
     section: ClassVar[str] = "head"
+    strict: ClassVar[tuple[str, ...]] = ("evaluation", "export.", "execution.mounts.")
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class Head(TableSection):
             self.type = str(table()["types"].get(self.kind, self.kind))
         # Environment variables of the evaluator, and of harness containers.
         self.variables: dict[str, str] = {}
+        # Variables of single tasks that run without a container, with the field that sets each.
+        self.task_variables: dict[str, tuple[str, str]] = {}
         self.groups = {
             "execution": group_defaults("execution", "slurm/default" if self.slurm else "local"),
             "deployment": group_defaults("deployment", self.kind),
@@ -113,6 +116,8 @@ class Head(TableSection):
             self.say(field, "translated", "already part of the command")
         elif section == "endpoint" and self.kind != "none":
             self.no_endpoint(field, setting)
+        elif field == "execution.mounts.evaluation" and not self.slurm:
+            self.say(field, "translated", "benchmarks: solver.mounts, for tasks in containers")
         elif section == "cluster" and not self.slurm and setting not in ("type", "container_env"):
             self.say(field, "warned", "SLURM-only setting; ignored for local runs")
         else:
@@ -207,8 +212,20 @@ class Head(TableSection):
         implied = table()["implied"].get(value)
         if implied:
             self.put(field, "server.extra_args", list(implied))
+        if self.kind != "none" and not self.deployment.get("image"):
+            self._without_image()
         if self.type in ("nim", "docker_model"):
             self.put(field, "server.model", str(self.deployment.get("served_model_name")))
+
+    def _without_image(self) -> None:
+        """Report a deployment without an image: some servers cannot run without one."""
+        if self.type in ("nim", "docker_model"):
+            self.say(
+                "deployment.image", "refused", "is missing: this server runs in a container only"
+            )
+        else:
+            reason = "without an image, the server is a process of its machine or node"
+            self.say("deployment.image", "warned", reason)
 
     def _weights(self, field: str, value: Any) -> None:
         """Set the model: a checkpoint folder or a hub name; as in the launcher, the hub name wins."""
@@ -221,7 +238,7 @@ class Head(TableSection):
         elif not value or value == "???":
             self.say(field, "translated", "needs nothing")
         elif self.type == "docker_model" and value == path:
-            self.put(field, "server.container_mounts", [f"{value}:/checkpoint:ro"])
+            self.put(field, "server.container_mounts", [_checkpoint_mount(value)])
         elif self.type == "docker_model" or (handle and value == path):
             self.say(
                 field,
@@ -230,6 +247,9 @@ class Head(TableSection):
             )
         else:
             self.put(field, "server.model", value)
+            if value == path and str(path).startswith("/") and self.deployment.get("image"):
+                # Other settings, such as a chat template, may name the launcher's path.
+                self.put(field, "server.container_mounts", [_checkpoint_mount(value)])
 
     def _command(self, field: str, value: Any) -> None:
         """Set the server's own command, if the deployment has one."""
@@ -289,6 +309,11 @@ class Head(TableSection):
                 )
             for path, setting in destinations.get(target, {}).items():
                 self.put(field, path, setting)
+
+
+def _checkpoint_mount(path: str) -> str:
+    """Mount a checkpoint where the launcher mounts it."""
+    return f"{path}:/checkpoint:ro"
 
 
 def _shape(execution: JsonDict, deployment: JsonDict) -> tuple[int, int]:

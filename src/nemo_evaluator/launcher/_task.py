@@ -1,18 +1,18 @@
-"""Translate one task of the launcher to a benchmark of nel, and its ``adapter_config`` to interceptors."""
+"""Translate one task of the launcher to a benchmark of nel."""
 
 import math
 import shlex
 from typing import Any, ClassVar, Final
 
 from nemo_evaluator.config.fields import protocol_of_url
-from nemo_evaluator.core.json_coerce import as_dict, as_list
-from nemo_evaluator.core.registry import did_you_mean
+from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_names, environment_class
 from nemo_evaluator.executors.slurm import seconds_of
+from nemo_evaluator.launcher._adapter import Adapter
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.table import FieldRule, TableSection, Translated, put_in, shell, table
+from nemo_evaluator.launcher.table import FieldRule, TableSection, put_in, shell, table
 
 _CONTAINER_ONLY: Final = (
     "only the harness knows it; --containers runs the task in the harness's container"
@@ -24,16 +24,6 @@ _CODE_IMAGE: Final = "python:3.12-slim"
 _STEP = 1800
 _FIRST_BYTE = 600
 _HARNESS: Final = 120 * 3600
-# The order of the launcher's interceptors.
-_ORDER: Final = (
-    "system_message",
-    "payload_modifier",
-    "logging",
-    "response_stats",
-    "reasoning",
-    "progress_tracking",
-)
-_LOGGED: Final = 2
 
 
 class TaskScope(TableSection):
@@ -50,6 +40,12 @@ class TaskScope(TableSection):
     """
 
     section: ClassVar[str] = "task"
+
+    def refuses_unknown(self, field: str) -> bool:
+        """Return whether the launcher or its harness stops at an unknown field: one of the task or of ``config``."""
+        return field != "config.extra" and not field.startswith(
+            ("config.params.", "target.", "metadata")
+        )
 
     def __init__(
         self,
@@ -240,8 +236,25 @@ class TaskScope(TableSection):
         variables = self.head.variables_of(self.place(field), value)
         if self.contained:
             self.put(field, "solver.env_vars", variables)
-        elif variables:
+        elif variables and self._agrees(field, variables):
             self.head.put(self.place(field), "cluster.container_env", variables)
+
+    def _agrees(self, field: str, variables: dict[str, str]) -> bool:
+        """Check that no other task sets the same variables to other values: tasks without a container share them."""
+        head = self.head
+        agrees = True
+        for name, value in variables.items():
+            place = f"{self.place(field)}.{name}"
+            other_value, other_place = head.task_variables.setdefault(name, (value, place))
+            if other_value != value:
+                reason = f"{other_place} has another value, and both tasks run in one process; run one alone (-t)"
+                self.draft.say(place, "refused", reason)
+                agrees = False
+            elif head.variables.get(name, value) != value:
+                self.draft.say(
+                    place, "warned", "all tasks that run without a container get this value"
+                )
+        return agrees
 
     def _adapter(self, field: str, value: Any) -> None:
         """Translate ``adapter_config`` to interceptors and the response cache of the service."""
@@ -264,132 +277,3 @@ def _benchmark_size(name: str) -> int | None:
     if definition is None:
         return None
     return definition.info.size or None
-
-
-class Adapter(TableSection):
-    """Translates an ``adapter_config`` to interceptors; its settings of the run itself go into the draft.
-
-    Args:
-        draft: The config of nel under construction, with the report.
-        fields: The fields of ``adapter_config``.
-        shown: The field of ``adapter_config`` as the user knows it.
-    """
-
-    section: ClassVar[str] = "adapter"
-
-    def __init__(self, draft: Translated, fields: JsonDict, shown: str) -> None:
-        super().__init__(draft)
-        self.fields = {key: value for key, value in fields.items() if value is not None}
-        self.shown = shown
-        if self.fields.pop("use_reasoning", False):
-            self.fields["process_reasoning_traces"] = True
-            self.say("use_reasoning", "translated", "process_reasoning_traces")
-        self.stages: dict[str, JsonDict] = {}
-        self.listed: list[JsonDict] = []
-        self.cache: JsonDict = {}
-        self.translate(self.fields)
-        self._logging()
-
-    def place(self, field: str) -> str:
-        """Return the field as the user knows it."""
-        return f"{self.shown}.{field}"
-
-    @property
-    def interceptors(self) -> list[JsonDict]:
-        """The interceptors: the explicit list if there is one, else those that the settings switch on."""
-        if self.listed:
-            return self.listed
-        entries: list[JsonDict] = []
-        for name in (*_ORDER, "raise_client_errors"):
-            if name in self.stages:
-                entries.append(_interceptor(name, self.stages[name]))
-        return entries
-
-    def apply(self, field: str, rule: FieldRule, value: Any) -> None:
-        """Apply a row of the table: a setting of an interceptor, or the switch that turns one on."""
-        if rule.stage is None or value in (rule.fine or ()):
-            super().apply(field, rule, value)
-            return
-        switch = rule.switch
-        if switch is None and rule.setting is None:
-            # The field itself turns the interceptor on.
-            switch = field
-        if switch is not None and not self.fields.get(switch):
-            if rule.setting is None:
-                self.say(field, "translated", "needs nothing")
-            else:
-                self.say(field, "warned", f"{switch} is off")
-            return
-        settings = self.stages.setdefault(rule.stage, {})
-        if rule.setting is not None:
-            settings[rule.setting] = value
-        self.say(field, "translated", f"proxy.interceptors: {rule.stage}")
-
-    def _system_prompt(self, field: str, value: Any) -> None:
-        """Report the switch of the system prompt; without a prompt it is refused."""
-        if not value:
-            self.say(field, "translated", "needs nothing")
-        elif self.fields.get("custom_system_prompt"):
-            self.say(field, "translated", "proxy.interceptors: system_message")
-        else:
-            self.say(field, "refused", "custom_system_prompt is what it would use; give both")
-
-    def _cache_dir(self, field: str, value: Any) -> None:
-        """Set the folder of the response cache, unless caching is off."""
-        if self.fields.get("use_caching", True):
-            self.cache = {"mode": "write", "dir": str(value)}
-            self.say(field, "translated", "proxy.cache.dir")
-        else:
-            self.say(field, "warned", "use_caching is off")
-
-    def _logging(self) -> None:
-        """Add the logging interceptor; like the launcher, it logs two requests and responses by default."""
-        logs_failures = bool(self.fields.get("log_failed_requests"))
-        logs_anything = logs_failures
-        settings: JsonDict = {}
-        for kind in ("request", "response"):
-            limit = 0
-            if self.fields.get(f"use_{kind}_logging"):
-                logs_anything = True
-                limit = self.fields.get(f"max_logged_{kind}s", _LOGGED)
-            settings[f"max_{kind}s"] = limit
-        settings["log_failed"] = logs_failures
-        if logs_anything:
-            self.stages["logging"] = settings
-
-    def _explicit_list(self, field: str, value: Any) -> None:
-        """Translate an explicit list of interceptors; it cannot be combined with other fields."""
-        other_fields = [name for name in self.fields if name != "interceptors"]
-        if other_fields:
-            reason = f"{other_fields[0]} and an explicit list exclude each other; keep one"
-            self.say(field, "refused", reason)
-            return
-        for index, item in enumerate(as_list(value)):
-            entry = as_dict(item)
-            if entry.get("enabled") is not False:
-                self._list_interceptor(f"{field}[{index}]", entry)
-
-    def _list_interceptor(self, field: str, entry: JsonDict) -> None:
-        """Translate one entry of an explicit list; an interceptor that nel does not need is left out."""
-        known_interceptors = table()["interceptors"]
-        name = str(entry.get("name"))
-        if name not in known_interceptors:
-            hint = did_you_mean(name, known_interceptors)
-            self.say(field, "refused", f"there is no interceptor {name!r}; {hint}")
-            return
-        nel_name = known_interceptors[name].get("name")
-        if not nel_name:
-            return
-        new_keys = known_interceptors[name].get("settings", {})
-        config: JsonDict = {}
-        for key, setting in as_dict(entry.get("config")).items():
-            config[new_keys.get(key, key)] = setting
-        self.listed.append(_interceptor(nel_name, config))
-        self.say(field, "translated", f"proxy.interceptors: {nel_name}")
-
-
-def _interceptor(name: str, config: JsonDict) -> JsonDict:
-    """The entry of an interceptor in nel's config; without settings it has only a name."""
-    if config:
-        return {"name": name, "config": config}
-    return {"name": name}

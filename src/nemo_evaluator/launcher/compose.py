@@ -25,6 +25,7 @@ MISSING: Final = "???"
 _TASK_OVERRIDE: Final = re.compile(
     r"(\+\+|\+|~)?evaluation\.tasks\.(?P<path>[^=]+)(?:=(?P<value>.*))?", re.DOTALL
 )
+_UNKNOWN_OPTION: Final = re.compile(r"Could not find '(execution|deployment)/([\w./-]+)'")
 # The environment variables that the last composed config read, with their values.
 variables_read: ContextVar[dict[str, str]] = ContextVar("variables_read")
 # Marks a secret until the config is resolved: OmegaConf would take `${NAME}` for one of its own keys.
@@ -144,8 +145,12 @@ def _override_task(config: DictConfig, override: str) -> None:
     path = f"evaluation.tasks.{number}.{setting_path}"
     OmegaConf.set_struct(config, False)
     if override.startswith("~"):
-        parent, _, key = path.rpartition(".")
-        OmegaConf.select(config, parent).pop(key)
+        parent_path, _, key = path.rpartition(".")
+        parent = OmegaConf.select(config, parent_path)
+        if not isinstance(parent, DictConfig) or key not in parent:
+            hint = "`~` removes a value that the config has"
+            raise UsageError(f"-o {override}: the task has no {setting_path}", hint=hint)
+        parent.pop(key)
     else:
         OmegaConf.update(
             config, path, yaml.safe_load(override_match["value"] or '""'), force_add=True
@@ -187,8 +192,7 @@ def _task_of(path: str, names: Sequence[str], override: str) -> tuple[int, str]:
 
 def _refuse_missing(config: JsonDict, file: Path) -> None:
     """Raise ConfigError if values are still ``???``; hints show each value's comment and its override."""
-    text = file.read_text(encoding="utf-8")
-    comment_of_key = dict(re.findall(r"^[\s-]*(\w+):\s*\?\?\?\s*#\s*(.+)$", text, re.MULTILINE))
+    comments = _comments(file.read_text(encoding="utf-8"))
     has_model_handle = bool(as_dict(config.get("deployment")).get("hf_model_handle"))
     problems: list[Problem] = []
     for path in _missing(config, ""):
@@ -198,11 +202,35 @@ def _refuse_missing(config: JsonDict, file: Path) -> None:
         if not key:
             continue
         hint = f"-o ++{path}=VALUE"
-        if key in comment_of_key:
-            hint = f"{comment_of_key[key]}; {hint}"
+        if comments.get(path):
+            hint = f"{comments[path]}; {hint}"
         problems.append(Problem(path, "is missing (???)", hint))
     if problems:
         raise ConfigError(problems, source=str(file))
+
+
+def _comments(text: str) -> dict[str, str]:
+    """Return the comment beside each ``???`` of a config, by its path."""
+    lines = text.splitlines()
+    comments: dict[str, str] = {}
+    for path, node in _scalars(yaml.compose(text), ""):
+        if node.value == MISSING:
+            _, _, comment = lines[node.end_mark.line][node.end_mark.column :].partition("#")
+            comments[path] = comment.strip()
+    return comments
+
+
+def _scalars(node: yaml.Node | None, path: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
+    """Yield every plain value of a YAML document, with its dotted path."""
+    children: list[tuple[Any, yaml.Node]] = []
+    if isinstance(node, yaml.ScalarNode):
+        yield path, node
+    elif isinstance(node, yaml.MappingNode):
+        children = [(key.value, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        children = list(enumerate(node.value))
+    for key, child in children:
+        yield from _scalars(child, f"{path}.{key}" if path else str(key))
 
 
 def _missing(value: Any, path: str) -> Iterator[str]:
@@ -219,8 +247,20 @@ def _missing(value: Any, path: str) -> Iterator[str]:
         yield from _missing(item, child_path)
 
 
+def _unknown_option(group: str, option: str) -> Problem:
+    """Describe an option of ``defaults`` that nel does not have."""
+    options: list[str] = []
+    for path in (GROUPS / group).rglob("*.yaml"):
+        options.append(path.relative_to(GROUPS / group).with_suffix("").as_posix())
+    hint = f"nel supports {', '.join(sorted(options))}"
+    return Problem(f"defaults.{group}", f"{option} is not supported", hint)
+
+
 def _problem(error: Exception) -> Problem:
     """Describe an error of Hydra or OmegaConf: the field, the message, and the rest as a hint."""
+    unknown_option = _UNKNOWN_OPTION.search(str(error))
+    if unknown_option is not None:
+        return _unknown_option(unknown_option[1], unknown_option[2])
     fields: list[str] = []
     messages: list[str] = []
     for line in str(error).splitlines():

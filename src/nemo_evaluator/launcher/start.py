@@ -9,6 +9,8 @@ from typing import Final
 
 import yaml
 
+from nemo_evaluator.config import Document
+from nemo_evaluator.config._references import expand_environment
 from nemo_evaluator.config._yaml import parse_document
 from nemo_evaluator.core.errors import ConfigError, UsageError
 from nemo_evaluator.core.files import write_atomic
@@ -23,6 +25,16 @@ from nemo_evaluator.launcher.table import Translated
 from nemo_evaluator.store.run_registry import invocation_of, new_run_id, registry_dir
 
 _WIDTH: Final = 120
+# Sections of the launcher's format.
+_LAUNCHER_SECTIONS: Final = (
+    "evaluation",
+    "deployment",
+    "execution",
+    "target",
+    "export",
+    "env_vars",
+    "auxiliary_deployments",
+)
 
 
 def converted_text(translated: Translated, source: str) -> str:
@@ -54,7 +66,9 @@ def move_secrets(translated: Translated) -> list[str]:
     Returns:
         The names of the variables to which the config refers now.
     """
-    remember_config(translated.config, translated.config, os.environ)
+    # A reference is not a secret itself; the check of the config reports variables that are not set.
+    expanded, _ = expand_environment(Document(translated.config), os.environ)
+    remember_config(expanded, translated.config, os.environ)
     translated.config, variables = without_secrets(translated.config, variables_read.get({}))
     os.environ.update(variables)
     return sorted(variables)
@@ -136,7 +150,7 @@ def is_own(file: Path) -> bool:
         return False
     if not isinstance(data, dict) or "benchmarks" not in data:
         return False
-    return data.keys().isdisjoint(("evaluation", "deployment", "defaults"))
+    return "evaluation" not in data
 
 
 def start_own(
@@ -160,8 +174,15 @@ def start_own(
         The exit code.
 
     Raises:
-        UsageError: If an override removes a value (``~``), which nel does not support.
+        UsageError: If an override is for the launcher's format, or removes a value (``~``), which nel does not support.
     """
+    for override in overrides:
+        if override.lstrip("+~").partition(".")[0] in _LAUNCHER_SECTIONS:
+            raise UsageError(
+                f"-o {override.partition('=')[0]}: {file} is a config of nel, not of the launcher",
+                hint="`nel config schema` has nel's keys, such as benchmarks.0.max_problems; "
+                "`nel skills build-config` writes the launcher's format",
+            )
     removals = [override for override in overrides if override.startswith("~")]
     if removals:
         raise UsageError(

@@ -214,6 +214,8 @@ class TableSection:
     """
 
     section: ClassVar[str]
+    #: Beginnings of the fields that the launcher checks; by default all of them.
+    strict: ClassVar[tuple[str, ...]] = ("",)
 
     def __init__(self, draft: Translated) -> None:
         self.draft = draft
@@ -257,8 +259,18 @@ class TableSection:
             elif isinstance(value, dict) and any(name.startswith(f"{field}.") for name in rows):
                 self.translate(value, f"{field}.")
             else:
-                hint = did_you_mean(str(key), _names_under(prefix, rows))
-                self.say(field, "refused", f"is not a field of the launcher; {hint}")
+                self._unknown(field, did_you_mean(str(key), _names_under(prefix, rows)))
+
+    def refuses_unknown(self, field: str) -> bool:
+        """Return whether the launcher itself stops at an unknown field; it ignores all others."""
+        return field.startswith(self.strict)
+
+    def _unknown(self, field: str, hint: str) -> None:
+        """Report a field that the launcher does not have: as an error if the launcher stops at it, or as a warning."""
+        if self.refuses_unknown(field):
+            self.say(field, "refused", f"is not a field of the launcher; {hint}")
+        else:
+            self.say(field, "warned", f"is not a field of the launcher, and has no effect; {hint}")
 
     def apply(self, field: str, rule: FieldRule, value: Any) -> None:
         """Apply the row of a field: the first of its columns that fits decides the outcome."""
@@ -310,6 +322,10 @@ def variable(name: str, text: Any) -> tuple[str | None, str]:
         return (f"${{{content}}}" if kind == "host" else shell(content)), ""
     if colon and kind == "runtime" and content == name:
         return None, "inherited from the runtime environment"
+    if colon and kind == "runtime":
+        raise ValueError(
+            f"nel cannot rename a variable of the runtime environment; call it {content}, or write host:{content}"
+        )
     if _BARE.fullmatch(str(text)):
         return f"${{{text}}}", f"a bare name is the old spelling of host:{text}"
     raise ValueError(

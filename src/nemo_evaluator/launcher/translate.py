@@ -53,6 +53,7 @@ def translate(
         if task is not None:
             tasks.append(task)
     _services(head, tasks)
+    _drop_unused(head, tasks)
     draft.config["benchmarks"] = [task.bench for task in tasks]
     output = as_dict(draft.config.get("output"))
     if output.get("report"):
@@ -218,7 +219,7 @@ def _defaults(task: Task, settings: JsonDict) -> JsonDict:
 
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
-    """Write the services: one server for all tasks, a second service for tasks with other request settings."""
+    """Write the services: one server for all tasks, with a service of its own for each set of request settings."""
     services = head.draft.config["services"]
     base = services["model"]
     _share_patience(base, tasks)
@@ -229,17 +230,43 @@ def _services(head: Head, tasks: list[TaskScope]) -> None:
             variants.append(task.service)
         variant = variants.index(task.service)
         task.bench["solver"]["service"] = _service_name(variant)
-        if variant and head.kind != "none":
-            reason = f"it needs different server settings from the other tasks; run it alone: -t {task.task.name}"
-            head.say(f"evaluation.tasks[{task.number}]", "refused", reason)
         if task.judge is not None:
             _judge(services, task, task.judge)
-    # The other services start as copies of the first, before it gets settings of its own.
+    # The other services take settings from the first before it gets those of its own tasks.
     for variant in reversed(range(1, len(variants))):
-        services.setdefault(_service_name(variant), copy.deepcopy(base))
+        other = copy.deepcopy(base) if head.kind == "none" else _shared(base)
+        services.setdefault(_service_name(variant), other)
     for variant, settings in enumerate(variants):
         _put_service_settings(services[_service_name(variant)], settings)
+    if "proxy" in base:
+        for variant in range(1, len(variants)):
+            # A shared service without a section of its own would have the interceptors of the first.
+            services[_service_name(variant)].setdefault("proxy", {"interceptors": []})
     _warn_of_differences(head, tasks)
+
+
+def _drop_unused(head: Head, tasks: list[TaskScope]) -> None:
+    """Leave out auxiliary deployments that no task uses: they would reserve nodes."""
+    evaluation = head.config["evaluation"]
+    used_settings: list[Any] = [evaluation.get("nemo_evaluator_config")]
+    for task in tasks:
+        used_settings.append(task.own)
+    text = repr(used_settings)
+    for name in as_dict(head.config.get("auxiliary_deployments")):
+        if f"{_AUXILIARY}{name}" in text:
+            continue
+        head.draft.config["services"].pop(name, None)
+        as_dict(as_dict(head.draft.config.get("cluster")).get("node_pools")).pop(name, None)
+        reason = "no task uses it; it is not started, and reserves no node"
+        head.draft.say(f"auxiliary_deployments.{name}", "warned", reason)
+
+
+def _shared(base: JsonDict) -> JsonDict:
+    """Make another service of the server that nel starts, with the proxy settings that all tasks have."""
+    service: JsonDict = {"type": "shared", "server": "model"}
+    if "proxy" in base:
+        service["proxy"] = copy.deepcopy(base["proxy"])
+    return service
 
 
 def _put_service_settings(service: JsonDict, settings: JsonDict) -> None:

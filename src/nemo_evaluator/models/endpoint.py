@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from nemo_evaluator.config import ModelService
 from nemo_evaluator.config.fields import FOR_FINGERPRINT
+from nemo_evaluator.config.shared_service import SharedService
 from nemo_evaluator.config.traffic import ModelTrafficConfig, ProxyConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.secrets import Secret
@@ -235,6 +236,10 @@ def endpoint_of(
     if not isinstance(service, ModelService):
         text = f"service {name!r} is not a model"
         raise UsageError(text, hint="name a service that has a protocol")
+    server_name = name
+    if isinstance(service, SharedService):
+        server_name = service.server
+        service = service.as_asked()
     timeouts = Timeouts(**service.timeouts.model_dump())
     retry = RetryConfig(
         max_retries=service.retry.max_retries,
@@ -244,9 +249,9 @@ def endpoint_of(
     )
     endpoint = Endpoint(
         name=name,
-        url=url or _url_of(name, service),
+        url=url or _url_of(server_name, service),
         protocol=service.protocol,
-        model=_model_of(name, service),
+        model=_model_of(server_name, service),
         api_key=getattr(service, "api_key", None),
         generation=service.generation.model_dump(exclude_none=True),
         timeouts=timeouts,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from nemo_evaluator.config.groups import SERVICES
+from nemo_evaluator.config.shared_service import SharedService
 from nemo_evaluator.core.secrets import Secret
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.values import dataclass, field, replace
@@ -86,8 +87,8 @@ class ServiceKind(Protocol):
 
 
 def is_managed(service: Any) -> bool:
-    """Whether nel starts a service: one without a URL of its own."""
-    return not getattr(service, "url", None)
+    """Whether nel starts a service: one with a server of its own, and without a URL."""
+    return not isinstance(service, SharedService) and not getattr(service, "url", None)
 
 
 def plan_service(name: str, service: Any, site: Site | None = None) -> list[Launch]:
@@ -127,7 +128,9 @@ def replicas_of(service: Any) -> int:
 
 
 def service_identity(service: Any) -> JsonDict | None:
-    """What a managed service adds to fingerprints; None for a service that nel does not start."""
+    """What a service on a server that nel starts adds to fingerprints; None for any other server."""
+    if isinstance(service, SharedService):
+        service = service.as_asked()
     if not is_managed(service):
         return None
     identity: JsonDict = SERVICES.build(service.type).identity(service)

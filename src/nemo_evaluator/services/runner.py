@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nemo_evaluator.config import EvalConfig
+from nemo_evaluator.config.shared_service import SharedService
+from nemo_evaluator.core.values import replace
 from nemo_evaluator.servers.launch import Say
 from nemo_evaluator.services.base import RunningService, all_or_first_error, is_managed
 
@@ -50,11 +52,15 @@ async def start_services(
     started = AsyncExitStack()
 
     async def bring_up(name: str) -> None:
+        service = services[name]
+        if isinstance(service, SharedService):
+            running[name] = replace(running[service.server], name=name)
+            return
         group = planned.get(name)
         if group is None:
-            running[name] = await _external_service(name, services[name])
+            running[name] = await _external_service(name, service)
             return
-        say(f"Starting service: {name} ({services[name].type})")
+        say(f"Starting service: {name} ({service.type})")
         started.push_async_callback(group.stop)
         running[name] = await group.start(name, say)
 

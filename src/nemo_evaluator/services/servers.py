@@ -150,7 +150,8 @@ class JobPlace:
         self._relay = relay
         self._pools = pools
         self._step = step
-        self._offset = int(os.environ.get("SLURM_JOB_ID", "0")) * _PORTS_PER_JOB
+        self._job_id = os.environ.get("SLURM_JOB_ID", "0")
+        self._offset = int(self._job_id) * _PORTS_PER_JOB
 
     @classmethod
     def here(cls) -> Self | None:
@@ -191,7 +192,9 @@ class JobPlace:
         servers: list[Server] = []
         site = step_site(service, self._step)
         for server_name, launch in named_plans(name, service, site).items():
-            servers.append(self._server(server_name, launch, log_file(logs, server_name)))
+            # Each job of a run has its own logs.
+            log = log_file(logs, f"{self._job_id}-{server_name}")
+            servers.append(self._server(server_name, launch, log))
         return servers
 
     def _server(self, name: str, launch: Launch, log: Path) -> StepServer:

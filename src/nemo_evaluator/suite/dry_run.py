@@ -30,8 +30,8 @@ class PlannedBenchmark:
         model: The model, if the solver uses one of the config.
         max_concurrent: The maximum number of steps that run at once.
         task_dir: The folder of its results.
-        problems: How many problems run; None if the benchmark cannot be opened.
-        steps: How many steps run; None if the benchmark cannot be opened.
+        problems: How many problems run; None if the benchmark cannot be opened, or only its harness knows them.
+        steps: How many steps run; None like the problems.
         error: Why the benchmark cannot be opened; None if it can.
     """
 
@@ -65,8 +65,11 @@ class PlannedBenchmark:
 
     def text(self) -> str:
         """Return the plan as one line."""
-        if self.problems is None or self.steps is None:
+        if self.error is not None:
             return f"{self.id}: {self.error}"
+        if self.problems is None or self.steps is None:
+            # The harness decides about concurrency itself.
+            return f"{self.id}: problems: known after the run, {self.solver} on {self.model}"
         problems = counted(self.problems, "problem")
         steps = counted(self.steps, "step")
         solver = f"{self.solver} on {self.model}, concurrency {self.max_concurrent}"
@@ -128,7 +131,11 @@ async def _planned(
         task_dir=str(output_dir / safe_name(bench.key)),
     )
     try:
-        environment = get_environment(bench.name, num_fewshot=bench.fewshot, params=bench.params)
+        name = getattr(bench.solver, "uri", None) or bench.name
+        environment = get_environment(name, num_fewshot=bench.fewshot, params=bench.params)
+        if bench.solver.owns_loop:
+            await environment.close()
+            return planned
         plan = make_plan(
             await environment.dataset_size(),
             repeats=bench.repeats,

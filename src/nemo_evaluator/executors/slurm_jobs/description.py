@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from nemo_evaluator.config import BenchmarkConfig, EvalConfig
+from nemo_evaluator.config.shared_service import SharedService
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.core.secret_values import public_url
 from nemo_evaluator.core.secrets import scrub
@@ -96,12 +97,16 @@ def _text(
 
 
 def _address(service: Any) -> str:
-    """Return the URL of a service that already exists, without its secrets."""
+    """Return the URL of a service that nel does not start, without its secrets, or the service that has its server."""
+    if isinstance(service, SharedService):
+        return f"the server of {service.server}"
     return scrub(public_url(str(getattr(service, "url", ""))))
 
 
 def _service(service: Any, plan: JobPlan) -> str:
     """Describe a service: its type and model, its servers, its image and its dependencies."""
+    if isinstance(service, SharedService):
+        return f"the server of {service.server}, {service.protocol}"
     if not is_managed(service):
         return f"{service.type} at {_address(service)}"
     details = [f"{service.type} {getattr(service, 'model', '')}".strip()]

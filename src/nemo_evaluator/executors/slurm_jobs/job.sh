@@ -8,6 +8,8 @@ if [ "$shards" -gt 0 ]; then
   export NEL_SHARD_IDX=$index NEL_TOTAL_SHARDS=$shards
 fi
 mkdir -p "$folder/logs" && cd "$folder" || exit 1
+# All logs of a job in one folder, with its number in their names.
+ln -sfn ../nel_eval.log "logs/client-$SLURM_JOB_ID.log"
 export NEL_OUTPUT_DIR=$folder NEL_INVOCATION_ID=$run_id PYTHONUNBUFFERED=1
 next=
 why=
