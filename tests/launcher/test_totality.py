@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,10 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> JsonDict:
     return compose_launcher(file)
 
 
+# The rows of the table are for tasks that run without a container.
+native = partial(translate, prefer="native")
+
+
 def changed(config: JsonDict, path: str, value: Any) -> JsonDict:
     config = copy.deepcopy(config)
     place: Any = config
@@ -230,7 +235,7 @@ def told(translated: Translated, path: str) -> set[str]:
     ("path", "value", "outcome"), _FIELDS, ids=[path for path, _, _ in _FIELDS]
 )
 def test_what_becomes_of_a_field(composed: JsonDict, path: str, value: Any, outcome: str) -> None:
-    before, after = translate(composed), translate(changed(composed, path, value))
+    before, after = native(composed), native(changed(composed, path, value))
     said = told(after, path)
     assert outcome in said, f"{path}: {said or 'nothing was said'}"
     if outcome == "translated" and before.config == after.config:
@@ -271,12 +276,12 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
         return
     target = name.partition(".")[0]
     wanted = changed(composed, "execution.auto_export.destinations", [target])
-    after = translate(changed(wanted, f"export.{name}", ["x"] if name.endswith("tags") else "x"))
+    after = native(changed(wanted, f"export.{name}", ["x"] if name.endswith("tags") else "x"))
     rule = table.rules("head")[f"export.{name}"]
     assert told(after, f"export.{name}") == {
         "translated" if rule.to else "warned" if rule.warn else "refused"
     }
-    without = translate(changed(composed, f"export.{name}", "x"))
+    without = native(changed(composed, f"export.{name}", "x"))
     assert told(without, f"export.{name}") == {"warned"}
 
 
@@ -292,7 +297,7 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
     ],
 )
 def test_a_field_that_nobody_knows_is_refused(composed: JsonDict, path: str, meant: str) -> None:
-    (refused,) = translate(changed(composed, path, 1)).of("refused")
+    (refused,) = native(changed(composed, path, 1)).of("refused")
     assert refused.field == path and "is not a field of the launcher" in refused.detail
     assert meant in refused.detail or path == "cluster"
 
@@ -304,16 +309,16 @@ def test_shell_of_the_evaluation_runs_in_the_container_when_it_is_trusted(
         changed(composed, "evaluation.pre_cmd", "pip install ${X}"), "evaluation.post_cmd", "true"
     )
     wanted = changed(wanted, "evaluation.tasks.0.pre_cmd", "echo its own")
-    refused = translate(wanted, containers=True).of("refused")
+    refused = translate(wanted, prefer="containers").of("refused")
     assert refused and all("NEMO_EVALUATOR_TRUST_PRE_CMD=1" in one.detail for one in refused)
     assert {one.field for one in refused} >= {"evaluation.tasks[0].pre_cmd", "evaluation.post_cmd"}
-    assert translate(wanted, containers=True, dry=True).of("refused") == []
+    assert translate(wanted, prefer="containers", dry=True).of("refused") == []
     monkeypatch.setenv("NEMO_EVALUATOR_TRUST_PRE_CMD", "1")
-    solvers = [one["solver"] for one in translate(wanted, containers=True).config["benchmarks"]]
+    solvers = [one["solver"] for one in translate(wanted, prefer="containers").config["benchmarks"]]
     assert solvers[0]["pre_cmd"] == "echo its own"
     assert {one["pre_cmd"] for one in solvers[1:]} <= {"pip install $${X}"}
     assert {one["post_cmd"] for one in solvers} == {"true"}
-    assert any("--containers" in one.detail for one in translate(wanted).of("refused"))
+    assert any("--containers" in one.detail for one in native(wanted).of("refused"))
 
 
 def test_all_missing_values_come_at_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
@@ -38,7 +39,7 @@ _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "promp
 
 
 def load_suite(
-    name: str, include_path: str | None, num_fewshot: int | None, limit: int | None
+    name: str, include_path: str | None, num_fewshot: int | None, limit: float | None
 ) -> Suite:
     """Load a task, group or tag of lm-eval with its requests.
 
@@ -48,7 +49,7 @@ def load_suite(
         name: The task, group or tag.
         include_path: A folder with the user's own tasks.
         num_fewshot: The number of examples; None for the tasks' own.
-        limit: The number of documents per task; None for all.
+        limit: The number of documents per task, or their share below 1; None for all.
 
     Raises:
         UsageError: The name is unknown, lm-eval cannot load it, or nel cannot run it.
@@ -79,8 +80,17 @@ def load_suite(
         if own_fewshot is None or (num_fewshot is not None and own_fewshot != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
         task.set_fewshot_seed(seed=_FEWSHOT_SEED)
-        task.build_all_requests(limit=limit, rank=0, world_size=1)
+        task.build_all_requests(limit=_limit_of(task, limit), rank=0, world_size=1)
     return tasks, loaded["groups"]
+
+
+def _limit_of(task: Any, limit: float | None) -> int | None:
+    """Return the number of documents of a task, as lm-eval computes it from a number or a share."""
+    if limit is None:
+        return None
+    if limit < 1:
+        return math.ceil(len(task.eval_docs) * limit)
+    return int(limit)
 
 
 def _check_supported(name: str, task: Any) -> None:

@@ -13,7 +13,7 @@ def build(
     num_examples: int | None = None,
     num_fewshot: int | None = None,
     include_path: str | None = None,
-    limit: int | None = None,
+    limit: float | None = None,
     metric: str | None = None,
     tokenizer: str | None = None,
     max_length: int = 2048,
@@ -25,7 +25,7 @@ def build(
         num_examples: The number of documents in all, from the first; None for all.
         num_fewshot: The number of few-shot examples; None for the tasks' own.
         include_path: A folder with further task files.
-        limit: The number of documents of each task, from the first; None for all.
+        limit: The number of documents of each task, from the first, or their share below 1; None for all.
         metric: The metric that becomes the reward, such as ``exact_match,strict-match``.
         tokenizer: For log-likelihoods: the model's ``tokenizer.json``, its folder or a name on the hub. By default,
             nel finds it by the model's name or uses the server's own.

@@ -1,0 +1,87 @@
+"""How nel runs a task of the launcher: with lm-eval, in the harness's container, or as a benchmark of its own.
+
+The same name must mean the same measurement. A task of lm-evaluation-harness runs as ``lm-eval://NAME`` if the public
+lm-eval has it, which uses lm-eval's own prompts and metrics. Every other task runs in its harness's container. A
+built-in benchmark, whose prompts and graders differ, runs only if the user asks for it (``--native``).
+"""
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from nemo_evaluator.core.types import JsonDict
+from nemo_evaluator.launcher.catalogue import Task
+from nemo_evaluator.launcher.table import read_data
+
+#: ``own`` is a benchmark or URI of nel that the config names itself.
+Kind = Literal["lm-eval", "container", "built-in", "own"]
+Preference = Literal["same", "native", "containers"]
+_FILE: Final = "routes.yaml"
+_LM_EVAL: Final = "lm-evaluation-harness"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How nel runs a task.
+
+    Attributes:
+        benchmark: The name or URI of the benchmark in nel's config.
+        params: Parameters of that benchmark.
+    """
+
+    kind: Kind
+    benchmark: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def contained(self) -> bool:
+        """Whether the harness runs in its container."""
+        return self.kind == "container"
+
+
+def choose_route(task: Task, preference: Preference = "same") -> Route:
+    """Choose how nel runs a task.
+
+    Args:
+        task: The task.
+        preference: ``same``: the same measurement as in the launcher; ``native``: a benchmark of nel if there is one;
+            ``containers``: the harness's container.
+    """
+    if not task.image:
+        return Route("own", task.name)
+    if preference == "native":
+        replacement = native_route(task)
+        if replacement is not None:
+            return replacement
+    if preference != "containers" and _runs_in_lm_eval(task):
+        return Route("lm-eval", f"lm-eval://{task.own_name}")
+    return Route("container", task.container)
+
+
+def native_route(task: Task) -> Route | None:
+    """Return the benchmark of nel that can run in place of a task; None if there is none."""
+    rows: JsonDict = read_data(_FILE)["native"].get(task.harness, {})
+    row = rows.get(task.name)
+    if row is None:
+        return None
+    return Route("built-in", row["benchmark"], params=row.get("params", {}))
+
+
+def needs_of(task: Task) -> tuple[str, ...]:
+    """Return what a task needs besides a model: ``judge``, ``sandbox``, ``gated``, ``logprobs``."""
+    needs: list[str] = []
+    for need, patterns_by_harness in read_data(_FILE)["needs"].items():
+        patterns: list[str] = patterns_by_harness.get(task.harness, [])
+        if any(fnmatch.fnmatchcase(task.name, pattern) for pattern in patterns):
+            needs.append(need)
+    return tuple(needs)
+
+
+def _runs_in_lm_eval(task: Task) -> bool:
+    """Return whether the public lm-eval has a task, and nel can run it there."""
+    if task.harness != _LM_EVAL or not task.listed:
+        return False
+    routes = read_data(_FILE)
+    excluded = (*routes["not_in_lm_eval"], *routes["runs_code_in_lm_eval"])
+    return task.own_name not in excluded
