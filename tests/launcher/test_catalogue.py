@@ -108,15 +108,19 @@ def test_the_catalogue_is_the_facts() -> None:
 def test_a_task_runs_in_lm_eval_or_in_its_container_unless_native_is_asked_for() -> None:
     for task in catalogue():
         route = choose_route(task)
+        assert choose_route(task, "containers").benchmark == task.container
+        if task.full_name == "lm-evaluation-harness.ifeval":
+            # Its prompts and graders were shown to be equal.
+            assert route.kind == "built-in" and route.equal and route.benchmark == "ifeval"
+            continue
         assert route.kind in ("lm-eval", "container"), task.full_name
         if route.kind == "lm-eval":
             assert task.harness == "lm-evaluation-harness"
             assert route.benchmark == f"lm-eval://{task.own_name}"
         else:
             assert route.benchmark == task.container
-        assert choose_route(task, "containers").benchmark == task.container
     counts = Counter(choose_route(task).kind for task in catalogue())
-    assert counts == {"lm-eval": 100, "container": 321}
+    assert counts == {"lm-eval": 99, "container": 321, "built-in": 1}
 
 
 def test_native_names_benchmarks_that_exist_and_take_the_tasks_examples() -> None:
@@ -149,6 +153,21 @@ def test_every_name_and_pattern_of_the_routes_is_of_a_task() -> None:
             for pattern in patterns:
                 assert fnmatch.filter(names, pattern), f"{need}: {harness}.{pattern}"
     assert needs_of(find_task("wildguard")) == ("judge", "gated")
+
+
+@pytest.mark.needs("lm_eval")
+def test_ifeval_asks_what_lm_eval_asks_with_its_limit() -> None:
+    import lm_eval.tasks
+
+    text = (Path(lm_eval.tasks.__file__).parent / "ifeval" / "ifeval.yaml").read_text()
+    text = re.sub(r"!function \S+", "function", text)
+    theirs = yaml.safe_load(text)
+    assert theirs["doc_to_text"] == "prompt" and theirs["num_fewshot"] == 0
+    environment = environment_class("ifeval")
+    assert issubclass(environment, BenchmarkEnvironment)
+    assert environment.definition.prompt == "{prompt}"
+    route = choose_route(find_task("lm-evaluation-harness.ifeval"))
+    assert route.defaults == {"max_new_tokens": theirs["generation_kwargs"]["max_gen_toks"]}
 
 
 @pytest.mark.needs("lm_eval")

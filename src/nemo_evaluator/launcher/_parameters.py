@@ -69,7 +69,7 @@ class TaskParameters(TableSection):
             "id": f"{task.name.replace('://', '_').replace('/', '_')}.{number}",
             "solver": {"type": "container" if route.contained else "simple", "service": "model"},
         }
-        if route.kind == "built-in":
+        if not route.equal:
             self.bench["replaces"] = task.full_name
         self.shell = {key: shared[key] for key in SHELL if shared.get(key)}
         self.service: JsonDict = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
@@ -15,6 +15,34 @@ from nemo_evaluator.environments.registry import builtin_names
 from nemo_evaluator.launcher.table import read_data
 
 _FILE: Final = Path(__file__).parent / "data" / "catalogue.json"
+
+
+class TaskRow(TypedDict, total=False):
+    """A task in the file; a key is absent if the task does not differ from its harness.
+
+    Attributes:
+        task: The harness's own name of the task; absent: the same.
+        types: Endpoint types.
+        params: Default parameters.
+        extra: Default parameters of this harness only; null: unset.
+        without: The harness's extra parameters that the task does not have.
+    """
+
+    task: str
+    types: list[str]
+    params: JsonDict
+    extra: JsonDict
+    without: list[str]
+
+
+class HarnessRow(TypedDict):
+    """A harness in the file, with what most of its tasks share."""
+
+    image: str
+    types: list[str]
+    params: JsonDict
+    extra: JsonDict
+    tasks: dict[str, TaskRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +165,14 @@ def _image_name(image: str) -> str:
 
 
 @cache
-def _harnesses() -> Mapping[str, Any]:
+def _harnesses() -> Mapping[str, HarnessRow]:
     """Parse the catalogue."""
-    document: JsonDict = json.loads(_FILE.read_text(encoding="utf-8"))
-    harnesses: JsonDict = document["harnesses"]
+    document = json.loads(_FILE.read_text(encoding="utf-8"))
+    harnesses: dict[str, HarnessRow] = document["harnesses"]
     return harnesses
 
 
-def _task(harness: str, name: str, harness_row: JsonDict, row: JsonDict) -> Task:
+def _task(harness: str, name: str, harness_row: HarnessRow, row: TaskRow) -> Task:
     """Build a task from its row in the catalogue and the common settings of its harness."""
     routes = read_data("routes.yaml")
     types = row.get("types", harness_row["types"])
@@ -158,7 +186,7 @@ def _task(harness: str, name: str, harness_row: JsonDict, row: JsonDict) -> Task
     )
 
 
-def _defaults(harness_row: JsonDict, row: JsonDict) -> JsonDict:
+def _defaults(harness_row: HarnessRow, row: TaskRow) -> JsonDict:
     """Return the default parameters of a task: those of its harness, changed by its own."""
     params = copy.deepcopy({**harness_row["params"], **row.get("params", {})})
     extra = copy.deepcopy({**harness_row["extra"], **row.get("extra", {})})

@@ -27,7 +27,7 @@ def default_settings(task: Task, route: Route, settings: JsonDict) -> JsonDict:
     if route.contained:
         params = without_unset(task.defaults)
     else:
-        params = _shared_params(task, as_dict(own_params.get("extra")))
+        params = dict(route.defaults) | _shared_params(task, as_dict(own_params.get("extra")))
     if not params:
         return {}
     return {"config": {"params": params}}

@@ -2,7 +2,7 @@
 
 The same name must mean the same measurement. A task of lm-evaluation-harness runs as ``lm-eval://NAME`` if the public
 lm-eval has it, which uses lm-eval's own prompts and metrics. Every other task runs in its harness's container. A
-built-in benchmark, whose prompts and graders differ, runs only if the user asks for it (``--native``).
+built-in benchmark runs if its prompts and graders were shown to be equal, or if the user asks for it (``--native``).
 """
 
 import fnmatch
@@ -28,11 +28,15 @@ class Route:
     Attributes:
         benchmark: The name or URI of the benchmark in nel's config.
         params: Parameters of that benchmark.
+        defaults: Default settings of the harness that are not in the catalogue.
+        equal: Whether the benchmark is the same measurement; only built-in ones may not be.
     """
 
     kind: Kind
     benchmark: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    equal: bool = True
 
     @property
     def contained(self) -> bool:
@@ -50,22 +54,36 @@ def choose_route(task: Task, preference: Preference = "same") -> Route:
     """
     if not task.image:
         return Route("own", task.name)
+    if preference == "containers":
+        return Route("container", task.container)
+    equal_route = _equal_route(task)
+    if equal_route is not None:
+        return equal_route
     if preference == "native":
         replacement = native_route(task)
         if replacement is not None:
             return replacement
-    if preference != "containers" and _runs_in_lm_eval(task):
+    if _runs_in_lm_eval(task):
         return Route("lm-eval", f"lm-eval://{task.own_name}")
     return Route("container", task.container)
 
 
 def native_route(task: Task) -> Route | None:
-    """Return the benchmark of nel that can run in place of a task; None if there is none."""
+    """Return the benchmark of nel that runs in place of a task with ``--native``; None if there is none."""
     rows: JsonDict = read_data(_FILE)["native"].get(task.harness, {})
     row = rows.get(task.name)
     if row is None:
         return None
-    return Route("built-in", row["benchmark"], params=row.get("params", {}))
+    return Route("built-in", row["benchmark"], params=row.get("params", {}), equal=False)
+
+
+def _equal_route(task: Task) -> Route | None:
+    """Return the benchmark of nel that was shown to be the same measurement as a task; None if there is none."""
+    rows: JsonDict = read_data(_FILE)["equal"].get(task.harness, {})
+    row = rows.get(task.name)
+    if row is None:
+        return None
+    return Route("built-in", row["benchmark"], defaults=row["defaults"])
 
 
 def needs_of(task: Task) -> tuple[str, ...]:

@@ -256,7 +256,7 @@ def _warn_of_differences(head: Head, tasks: list[TaskScope]) -> None:
             head.draft.say(f"image of {name}", "warned", reason)
     native: list[str] = []
     for task in tasks:
-        if task.route.kind == "built-in":
+        if not task.route.equal:
             native.append(task.task.full_name)
     if native:
         reason = "run as benchmarks of nel, whose prompts and graders differ; without --native, the harness runs"
