@@ -94,12 +94,15 @@ def request_differences(plan: JsonDict, facts: JsonDict) -> list[str]:
         # The limit of lm-eval's own task, which a harness without a limit of its own uses.
         generation = {"max_tokens": 1280, **generation}
     repeats = facts["extra"].get("num_repeats") or facts["extra"].get("n_samples") or 1
+    is_lm_eval = plan["benchmark"].startswith("lm-eval://")
     expected = {
         "generation": generation,
         "fewshot": facts["extra"].get("num_fewshot"),
         "repeats": repeats,
         "max_concurrent": facts["params"].get("parallelism"),
         "max_retries": facts["params"].get("max_retries"),
+        # lm-eval's own client builds messages for a chat endpoint.
+        "chat": True if is_lm_eval and facts["endpoint"] == "chat" else None,
     }
     sent = {
         "generation": plan.get("generation", {}),
@@ -107,6 +110,7 @@ def request_differences(plan: JsonDict, facts: JsonDict) -> list[str]:
         "repeats": plan.get("repeats", 1),
         "max_concurrent": plan.get("max_concurrent"),
         "max_retries": plan.get("max_retries"),
+        "chat": plan.get("params", {}).get("chat"),
     }
     return [
         f"{key}: {sent[key]} instead of {expected[key]}"

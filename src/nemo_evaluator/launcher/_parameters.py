@@ -9,7 +9,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_names, environment_class
 from nemo_evaluator.launcher._head import Head
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.routes import Route, needs_of
+from nemo_evaluator.launcher.routes import TaskRoute, needs_of
 from nemo_evaluator.launcher.table import FieldRule, TableSection, put_in, table
 
 #: How the launcher's configs refer to a server that the run starts besides the model.
@@ -53,7 +53,7 @@ class TaskParameters(TableSection):
         own: JsonDict,
         shared: JsonDict,
         *,
-        route: Route,
+        route: TaskRoute,
     ) -> None:
         super().__init__(head.draft)
         self.index = index

@@ -5,7 +5,7 @@ from typing import Any, Final
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher.catalogue import Task
-from nemo_evaluator.launcher.routes import Route
+from nemo_evaluator.launcher.routes import TaskRoute
 
 # Outside of the container, nel's own timeouts apply: those of the harness, often 30 seconds, only lose long answers.
 _NOT_TRANSLATED: Final = ("request_timeout", "extra")
@@ -13,7 +13,7 @@ _NOT_TRANSLATED: Final = ("request_timeout", "extra")
 _SHARED_EXTRA: Final = ("num_repeats", "n_samples", "num_fewshot")
 
 
-def default_settings(task: Task, route: Route, settings: JsonDict) -> JsonDict:
+def default_settings(task: Task, route: TaskRoute, settings: JsonDict) -> JsonDict:
     """Return the defaults of a task in the form of ``nemo_evaluator_config``.
 
     A container gets all of them, so that the plan shows them. Parameters that are unset are left out.

@@ -22,7 +22,7 @@ _LM_EVAL: Final = "lm-evaluation-harness"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class TaskRoute:
     """How nel runs a task.
 
     Attributes:
@@ -44,7 +44,7 @@ class Route:
         return self.kind == "container"
 
 
-def choose_route(task: Task, preference: Preference = "same") -> Route:
+def choose_route(task: Task, preference: Preference = "same") -> TaskRoute:
     """Choose how nel runs a task.
 
     Args:
@@ -53,9 +53,9 @@ def choose_route(task: Task, preference: Preference = "same") -> Route:
             ``containers``: the harness's container.
     """
     if not task.image:
-        return Route("own", task.name)
+        return TaskRoute("own", task.name)
     if preference == "containers":
-        return Route("container", task.container)
+        return TaskRoute("container", task.container)
     equal_route = _equal_route(task)
     if equal_route is not None:
         return equal_route
@@ -64,26 +64,26 @@ def choose_route(task: Task, preference: Preference = "same") -> Route:
         if replacement is not None:
             return replacement
     if _runs_in_lm_eval(task):
-        return Route("lm-eval", f"lm-eval://{task.own_name}")
-    return Route("container", task.container)
+        return TaskRoute("lm-eval", f"lm-eval://{task.own_name}")
+    return TaskRoute("container", task.container)
 
 
-def native_route(task: Task) -> Route | None:
+def native_route(task: Task) -> TaskRoute | None:
     """Return the benchmark of nel that runs in place of a task with ``--native``; None if there is none."""
     rows: JsonDict = read_data(_FILE)["native"].get(task.harness, {})
     row = rows.get(task.name)
     if row is None:
         return None
-    return Route("built-in", row["benchmark"], params=row.get("params", {}), equal=False)
+    return TaskRoute("built-in", row["benchmark"], params=row.get("params", {}), equal=False)
 
 
-def _equal_route(task: Task) -> Route | None:
+def _equal_route(task: Task) -> TaskRoute | None:
     """Return the benchmark of nel that was shown to be the same measurement as a task; None if there is none."""
     rows: JsonDict = read_data(_FILE)["equal"].get(task.harness, {})
     row = rows.get(task.name)
     if row is None:
         return None
-    return Route("built-in", row["benchmark"], defaults=row["defaults"])
+    return TaskRoute("built-in", row["benchmark"], defaults=row["defaults"])
 
 
 def needs_of(task: Task) -> tuple[str, ...]:
