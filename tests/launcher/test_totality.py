@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,10 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> JsonDict:
     return compose_launcher(file)
 
 
+# The rows of the table are for tasks that run without a container.
+native = partial(translate, prefer="native")
+
+
 def changed(config: JsonDict, path: str, value: Any) -> JsonDict:
     config = copy.deepcopy(config)
     place: Any = config
@@ -231,7 +236,7 @@ def told(translated: Translated, path: str) -> set[str]:
     ("path", "value", "outcome"), _FIELDS, ids=[path for path, _, _ in _FIELDS]
 )
 def test_what_becomes_of_a_field(composed: JsonDict, path: str, value: Any, outcome: str) -> None:
-    before, after = translate(composed), translate(changed(composed, path, value))
+    before, after = native(composed), native(changed(composed, path, value))
     said = told(after, path)
     assert outcome in said, f"{path}: {said or 'nothing was said'}"
     if outcome == "translated" and before.config == after.config:
@@ -272,12 +277,12 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
         return
     target = name.partition(".")[0]
     wanted = changed(composed, "execution.auto_export.destinations", [target])
-    after = translate(changed(wanted, f"export.{name}", ["x"] if name.endswith("tags") else "x"))
+    after = native(changed(wanted, f"export.{name}", ["x"] if name.endswith("tags") else "x"))
     rule = table.rules("head")[f"export.{name}"]
     assert told(after, f"export.{name}") == {
         "translated" if rule.to else "warned" if rule.warn else "refused"
     }
-    without = translate(changed(composed, f"export.{name}", "x"))
+    without = native(changed(composed, f"export.{name}", "x"))
     assert told(without, f"export.{name}") == {"warned"}
 
 
@@ -294,7 +299,7 @@ def test_what_becomes_of_an_export_setting(composed: JsonDict, name: str) -> Non
 def test_an_unknown_field_at_which_the_launcher_stops_is_refused(
     composed: JsonDict, path: str, meant: str
 ) -> None:
-    refused = translate(changed(composed, path, 1)).of("refused")
+    refused = native(changed(composed, path, 1)).of("refused")
     assert refused[0].field == path.replace("tasks.0", "tasks[0]")
     assert "is not a field of the launcher" in refused[0].detail and meant in refused[0].detail
 
@@ -315,8 +320,8 @@ def test_an_unknown_field_at_which_the_launcher_stops_is_refused(
 def test_an_unknown_field_that_the_launcher_ignores_has_no_effect(
     composed: JsonDict, path: str, meant: str
 ) -> None:
-    before = translate(composed)
-    after = translate(changed(composed, path, 1))
+    before = native(composed)
+    after = native(changed(composed, path, 1))
     assert after.of("refused") == []
     warned = [one for one in after.of("warned") if one not in before.of("warned")]
     assert [one.field for one in warned] == [path]
@@ -343,11 +348,11 @@ def test_free_fields_of_a_deployment_reach_its_own_command(tmp_path: Path) -> No
 
 
 def test_the_checkpoint_is_also_where_the_launcher_mounts_it(composed: JsonDict) -> None:
-    service = translate(composed).config["services"]["model"]
+    service = native(composed).config["services"]["model"]
     assert (service["model"], service["container_mounts"]) == ("/m", ["/m:/checkpoint:ro"])
     handle = changed(composed, "deployment.hf_model_handle", "org/m")
     handle = changed(handle, "deployment.checkpoint_path", None)
-    assert "container_mounts" not in translate(handle).config["services"]["model"]
+    assert "container_mounts" not in native(handle).config["services"]["model"]
 
 
 @pytest.mark.parametrize(
@@ -362,7 +367,7 @@ def test_the_cache_of_an_explicit_list(
     composed: JsonDict, config: JsonDict, expected: JsonDict
 ) -> None:
     listed = [{"name": "caching", "config": config}, {"name": "endpoint"}]
-    translated = translate(changed(composed, f"{_ADAPTER}.interceptors", listed))
+    translated = native(changed(composed, f"{_ADAPTER}.interceptors", listed))
     translated.check()
     (stage,) = translated.config["services"]["model"]["proxy"]["interceptors"]
     assert stage.get("config", {}) == expected
@@ -370,7 +375,7 @@ def test_the_cache_of_an_explicit_list(
 
 
 def test_a_cache_in_the_container_is_no_folder_of_this_machine(composed: JsonDict) -> None:
-    translated = translate(changed(composed, f"{_ADAPTER}.caching_dir", "/results/cache"))
+    translated = native(changed(composed, f"{_ADAPTER}.caching_dir", "/results/cache"))
     assert "proxy" not in translated.config["services"]["model"]
     assert told(translated, f"{_ADAPTER}.caching_dir") == {"warned"}
 
@@ -382,16 +387,16 @@ def test_shell_of_the_evaluation_runs_in_the_container_when_it_is_trusted(
         changed(composed, "evaluation.pre_cmd", "pip install ${X}"), "evaluation.post_cmd", "true"
     )
     wanted = changed(wanted, "evaluation.tasks.0.pre_cmd", "echo its own")
-    refused = translate(wanted, containers=True).of("refused")
+    refused = translate(wanted, prefer="containers").of("refused")
     assert refused and all("NEMO_EVALUATOR_TRUST_PRE_CMD=1" in one.detail for one in refused)
     assert {one.field for one in refused} >= {"evaluation.tasks[0].pre_cmd", "evaluation.post_cmd"}
-    assert translate(wanted, containers=True, dry=True).of("refused") == []
+    assert translate(wanted, prefer="containers", dry=True).of("refused") == []
     monkeypatch.setenv("NEMO_EVALUATOR_TRUST_PRE_CMD", "1")
-    solvers = [one["solver"] for one in translate(wanted, containers=True).config["benchmarks"]]
+    solvers = [one["solver"] for one in translate(wanted, prefer="containers").config["benchmarks"]]
     assert solvers[0]["pre_cmd"] == "echo its own"
     assert {one["pre_cmd"] for one in solvers[1:]} <= {"pip install $${X}"}
     assert {one["post_cmd"] for one in solvers} == {"true"}
-    assert any("--containers" in one.detail for one in translate(wanted).of("refused"))
+    assert any("--containers" in one.detail for one in native(wanted).of("refused"))
 
 
 def test_all_missing_values_come_at_once(tmp_path: Path) -> None:

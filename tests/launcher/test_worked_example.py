@@ -43,7 +43,7 @@ evaluation:
 def test_the_worked_example(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(_CONFIG)
-    translated = translate(compose_launcher(file))
+    translated = translate(compose_launcher(file), prefer="native")
     translated.check()
     assert translated.config == {
         "services": {
@@ -90,6 +90,7 @@ def test_the_worked_example(tmp_path: Path) -> None:
             {
                 "name": "gpqa",
                 "id": "ns_gpqa.0",
+                "replaces": "nemo_skills.ns_gpqa",
                 "solver": {
                     "type": "simple",
                     "service": "model",

@@ -102,3 +102,21 @@ def assert_equal(expected: dict[str, Any], task: Path) -> None:
                     json.loads(json.dumps(right)), abs=1e-4
                 )
     assert samples
+
+
+def their_messages(url: str, name: str, folder: Path, num_fewshot: int) -> None:
+    """Ask lm-eval to run a task with its own client for chat endpoints."""
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    simple_evaluate(
+        model="local-chat-completions",
+        model_args=f"base_url={url}/chat/completions,model=m,num_concurrent=1",
+        tasks=[name],
+        num_fewshot=num_fewshot,
+        limit=0.2,
+        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
+        bootstrap_iters=0,
+        apply_chat_template=True,
+        fewshot_as_multiturn=True,
+    )

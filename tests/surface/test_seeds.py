@@ -113,7 +113,7 @@ def test_every_command_of_the_launcher(nel: Nel, serve: Serve, data_mirror: Path
         target={"api_endpoint": endpoint},
         evaluation={
             "nemo_evaluator_config": {"config": {"params": {"limit_samples": 2}}},
-            "tasks": [{"name": "lm-evaluation-harness.ifeval"}, {"name": "simple_evals.mgsm"}],
+            "tasks": [{"name": "lm-evaluation-harness.ifeval"}, {"name": "gsm8k_cot_zeroshot"}],
         },
     )
     nel.env |= {"NEL_DATA_MIRROR": str(data_mirror), "COLUMNS": "80"}

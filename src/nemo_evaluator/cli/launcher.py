@@ -17,7 +17,9 @@ from nemo_evaluator.core.terminal import harmless, table, terminal_width
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.executors.base import executor_of
 from nemo_evaluator.launcher.catalogue import Task, catalogue, find_task
+from nemo_evaluator.launcher.defaults import without_unset
 from nemo_evaluator.launcher.jobs import LauncherJob, find_jobs, run_of
+from nemo_evaluator.launcher.routes import choose_route, native_route, needs_of
 from nemo_evaluator.runs.overview import overview
 from nemo_evaluator.store.layout import LOG
 from nemo_evaluator.store.run_registry import RunMeta, invocation_of, list_runs, registry_dir
@@ -213,18 +215,24 @@ def ls(ctx: click.Context) -> None:
 @ls.command("tasks")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def tasks(as_json: bool) -> None:
-    """List the launcher's tasks by harness, each with the nel benchmark that replaces it."""
+    """List the launcher's tasks by harness, and how `nel run` runs each: with lm-eval, or in its container.
+
+    With --native, `nel run` runs nel's own benchmark instead, if there is one.
+    """
     all_tasks = catalogue()
     if as_json:
         documents = [_task_document(listed_task) for listed_task in all_tasks]
         click.echo(dumps({"tasks": documents}, indent=True).decode())
         return
-    rows = [("TASK", "ENDPOINT", "RUNS AS", "NEEDS")]
+    rows = [("TASK", "ENDPOINT", "RUNS AS", "--native", "NEEDS")]
     for listed_task in all_tasks:
-        runs_as = listed_task.nel or "its container only"
-        needs = "".join(need[0].upper() for need in listed_task.needs)
-        rows.append((listed_task.name, listed_task.endpoint, runs_as, needs))
-    header_line, *lines = table(rows, terminal_width(), narrow=(2, 0))
+        route = choose_route(listed_task)
+        replacement = native_route(listed_task)
+        native_name = replacement.benchmark if replacement is not None else "-"
+        needs = "".join(need[0].upper() for need in needs_of(listed_task))
+        row = (listed_task.name, listed_task.endpoint, route.kind, native_name, needs)
+        rows.append(row)
+    header_line, *lines = table(rows, terminal_width(), narrow=(3, 0))
     click.echo(header_line)
     harness = None
     for listed_task, line in zip(all_tasks, lines, strict=True):
@@ -233,14 +241,15 @@ def tasks(as_json: bool) -> None:
             click.echo(f"\n{harness}\n{listed_task.image}")
         click.echo(line)
     click.echo("\nNEEDS: J judge, S sandbox for code, G gated dataset (HF_TOKEN), L logprobs.")
-    click.echo("A name with * or ?? stands for several tasks. Details: nel ls task HARNESS.NAME")
+    click.echo("`nel run --native` runs nel's benchmarks; their prompts and graders differ.")
+    click.echo("Details: nel ls task HARNESS.NAME")
 
 
 @ls.command("task")
 @click.argument("name")
 @option("--json", "as_json", is_flag=True, help="Output JSON.")
 def task(name: str, as_json: bool) -> None:
-    """Show one task: harness, container, defaults, and the nel benchmark that replaces it."""
+    """Show one task: harness, container, defaults, and how nel runs it."""
     document = _task_document(find_task(name))
     if as_json:
         click.echo(dumps(document, indent=True).decode())
@@ -282,14 +291,18 @@ def runs(limit: int | None, executor: str | None, since: str | None) -> None:
 
 def _task_document(described_task: Task) -> JsonDict:
     """Return the facts of a task as JSON data."""
+    route = choose_route(described_task)
+    replacement = native_route(described_task)
     return {
         "task": described_task.name,
         "harness": described_task.harness,
         "endpoint_type": described_task.endpoint,
         "container": described_task.image,
-        "nel": described_task.nel,
-        "needs": list(described_task.needs),
-        "defaults": dict(described_task.defaults),
+        "runs_as": route.kind,
+        "benchmark": route.benchmark,
+        "native": replacement.benchmark if replacement is not None else None,
+        "needs": list(needs_of(described_task)),
+        "defaults": without_unset(described_task.defaults),
     }
 
 

@@ -16,6 +16,7 @@ from nemo_evaluator.core.secrets import scrub
 from nemo_evaluator.core.wording import counted
 
 if TYPE_CHECKING:
+    from nemo_evaluator.launcher.routes import Preference
     from nemo_evaluator.launcher.table import Translated
 
 
@@ -30,6 +31,7 @@ class _LauncherFlags:
     dry_run: bool
     convert: Path | None
     containers: bool
+    native: bool
     config_output: Path | None
     env_file: str | None
     wait: bool
@@ -73,6 +75,11 @@ class _LauncherFlags:
     is_flag=True,
     help="Run every task in its harness's container, as the launcher does.",
 )
+@option(
+    "--native",
+    is_flag=True,
+    help="Run nel's own benchmarks where there are any; their prompts and graders differ.",
+)
 @option("--config-output", metavar="DIR", type=PATH, help="Folder for the translated config.")
 @option("--env-file", type=FILE, help="File with NAME=VALUE lines [default: .env, if it exists].")
 @option("--wait", is_flag=True, help="Wait until the run ends, and exit with its exit code.")
@@ -109,6 +116,7 @@ def _run_own(options: _LauncherFlags, command: tuple[str, ...]) -> int:
         "-t": options.tasks,
         "--convert": options.convert,
         "--containers": options.containers,
+        "--native": options.native,
     }
     for flag, value in launcher_flags.items():
         if value:
@@ -135,13 +143,18 @@ def _translate(options: _LauncherFlags) -> Translated:
     from nemo_evaluator.launcher.start import move_secrets  # noqa: PLC0415
     from nemo_evaluator.launcher.translate import translate  # noqa: PLC0415
 
+    if options.containers and options.native:
+        raise UsageError("--containers and --native exclude each other", hint="give one of them")
+    prefer: Preference = "same"
+    if options.native:
+        prefer = "native"
+    elif options.containers:
+        prefer = "containers"
     composed = compose_launcher(
         options.file.expanduser(), options.override, raw=options.config_mode == "raw"
     )
     starts_nothing = options.dry_run or options.convert is not None
-    translated = translate(
-        composed, options.tasks, containers=options.containers, dry=starts_nothing
-    )
+    translated = translate(composed, options.tasks, prefer=prefer, dry=starts_nothing)
     moved_variables = move_secrets(translated)
     if options.verbose:
         shown_outcomes = translated.report

@@ -129,6 +129,11 @@ class BenchmarkConfig(Model):
         None,
         description="Unique key and folder of the entry; null: the name, numbered if it occurs twice.",
     )
+    replaces: Name | None = Field(
+        None,
+        description="Task of another harness that this benchmark runs in place of, such as `simple_evals.mmlu`; "
+        "the plan, the bundle and the reports say so.",
+    )
     solver: SolverConfig = Field(
         description="What answers the problems; default: `simple`, with the only model among the services."
     )

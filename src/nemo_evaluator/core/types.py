@@ -49,6 +49,7 @@ class PromptRequest:
 
     Attributes:
         prompt: A text, or token ids.
+        messages: The prompt as messages, for a chat endpoint; None for a text.
         scored_from: The position of the first scored character, or of the first scored token in a prompt of token ids;
             None for a prompt to continue.
         generation: Generation parameters of this request.
@@ -57,6 +58,7 @@ class PromptRequest:
     prompt: str | list[int]
     scored_from: int | None = None
     generation: JsonDict = field(default_factory=dict)
+    messages: list[Message] | None = None
 
 
 @dataclass(slots=True)

@@ -187,6 +187,12 @@ def _coverage(columns: Columns) -> float:
 def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) -> list[str]:
     """Return warnings that every report shows with the score."""
     notes: list[str] = []
+    replaced_task = facts.config.get("replaces")
+    if replaced_task:
+        notes.append(
+            f"a benchmark of nel in place of {replaced_task}: prompts and graders differ, so the score is not "
+            "comparable with the harness's"
+        )
     for kind, count in columns.fallbacks.most_common():
         notes.append(
             f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({kind}); not comparable with judged "

@@ -1,11 +1,12 @@
-"""The launcher's tasks (``data/tasks.yaml``): harness, endpoint, and the nel benchmark that replaces each."""
+"""The launcher's tasks (``data/catalogue.json``): harness, endpoint, container image and default parameters."""
 
-import fnmatch
-import re
+import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypedDict
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.registry import did_you_mean
@@ -13,8 +14,35 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.registry import builtin_names
 from nemo_evaluator.launcher.table import read_data
 
-_FILE: Final = "tasks.yaml"
-_NEEDS: Final = ("judge", "sandbox", "gated", "logprobs")
+_FILE: Final = Path(__file__).parent / "data" / "catalogue.json"
+
+
+class TaskRow(TypedDict, total=False):
+    """A task in the file; a key is absent if the task does not differ from its harness.
+
+    Attributes:
+        task: The harness's own name of the task; absent: the same.
+        types: Endpoint types.
+        params: Default parameters.
+        extra: Default parameters of this harness only; null: unset.
+        without: The harness's extra parameters that the task does not have.
+    """
+
+    task: str
+    types: list[str]
+    params: JsonDict
+    extra: JsonDict
+    without: list[str]
+
+
+class HarnessRow(TypedDict):
+    """A harness in the file, with what most of its tasks share."""
+
+    image: str
+    types: list[str]
+    params: JsonDict
+    extra: JsonDict
+    tasks: dict[str, TaskRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +51,9 @@ class Task:
 
     Attributes:
         endpoint: The type of endpoint that the task needs, such as ``chat``.
-        image: The container of its harness.
-        nel: The benchmark or URI of nel that replaces it; None: only the container runs it.
-        params: Parameters of that benchmark.
-        defaults: The harness's default settings.
-        needs: What it needs besides a model, such as ``judge``.
+        image: The container of its harness; empty for a benchmark of nel.
+        own_name: The harness's own name of the task, which several tasks may share; empty if unknown.
+        defaults: The catalogue's default parameters: ``config.params``, with ``extra`` nested.
         listed: Whether the catalogue lists it.
     """
 
@@ -35,10 +61,8 @@ class Task:
     harness: str
     endpoint: str
     image: str
-    nel: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
+    own_name: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
     listed: bool = True
 
     @property
@@ -56,16 +80,16 @@ class Task:
 
 @cache
 def catalogue() -> tuple[Task, ...]:
-    """Return all listed tasks; a family of tasks is listed once, under a name with ``*``."""
+    """Return all tasks of the catalogue."""
     tasks: list[Task] = []
-    for harness, harness_data in read_data(_FILE)["harnesses"].items():
-        for name, row in harness_data["tasks"].items():
-            tasks.append(_task(harness, name, row))
+    for harness, harness_row in _harnesses().items():
+        for name, row in harness_row["tasks"].items():
+            tasks.append(_task(harness, name, harness_row=harness_row, row=row))
     return tuple(tasks)
 
 
 def find_task(name: str, container: str | None = None) -> Task:
-    """Find a task by name, with or without its harness.
+    """Find a task by name: alone if only one harness has it, otherwise with its harness.
 
     Args:
         name: The name of the task, or a benchmark or URI of nel, which stands for itself.
@@ -74,27 +98,21 @@ def find_task(name: str, container: str | None = None) -> Task:
     Raises:
         UsageError: If the name is unknown or ambiguous; the hint suggests names.
     """
-    data = read_data(_FILE)
-    name = data["aliases"].get(name, name)
-    harness, _, short = name.rpartition(".")
-    matches = _fitting(harness, short)
     if "://" in name:
         return _own_benchmark(name)
-    if not harness and not container and not matches and name in builtin_names():
-        return _own_benchmark(name)
+    harness, _, short_name = name.rpartition(".")
+    matches = _tasks_called(harness, short_name)
     if container:
-        if matches:
-            return replace(matches[0], image=container)
-        return Task(short, harness, "chat", image=container, listed=False)
-    names = data["ambiguous"].get(name) or [task.full_name for task in matches]
-    if len(names) > 1:
-        raise UsageError(
-            f"the task name {name!r} is ambiguous", hint=f"write one of: {', '.join(names)}"
-        )
+        return _task_in_image(matches, harness, short_name, image=container)
+    if len(matches) > 1:
+        candidates = ", ".join(task.full_name for task in matches)
+        raise UsageError(f"the task name {name!r} is ambiguous", hint=f"write one of: {candidates}")
     if matches:
         return matches[0]
-    if harness in data["harnesses"]:
-        return replace(_task(harness, short, {}), listed=False)
+    if not harness and name in builtin_names():
+        return _own_benchmark(name)
+    if harness in _harnesses() and short_name:
+        return _unlisted(harness, short_name)
     known_names: list[str] = []
     for task in catalogue():
         known_names += [task.full_name, task.name]
@@ -102,58 +120,78 @@ def find_task(name: str, container: str | None = None) -> Task:
     raise UsageError(f"no task is called {name!r}", hint=f"{hint}; or give the task a container")
 
 
+def _tasks_called(harness: str, short_name: str) -> list[Task]:
+    """Return the tasks with a name, of one harness or of all."""
+    matches: list[Task] = []
+    for task in catalogue():
+        if task.name == short_name and harness in ("", task.harness):
+            matches.append(task)
+    return matches
+
+
 def _own_benchmark(name: str) -> Task:
     """Return the task that stands for a benchmark or URI of nel."""
-    return Task(name, "", "chat", image="", nel=name)
+    return Task(name, "", "chat", image="")
 
 
-def _fitting(harness: str, short: str) -> list[Task]:
-    """Return the tasks with this name, else the members of a family that have it.
-
-    A family that accepts every name is used only if the harness is given.
-    """
-    harness_tasks = [task for task in catalogue() if harness in ("", task.harness)]
-    exact = [task for task in harness_tasks if task.name == short]
-    if exact:
-        return exact
-    member_of_harness: dict[str, Task] = {}
-    for family in harness_tasks:
-        if family.name == "*" and not harness:
-            continue
-        wildcard = re.search(r"[*?]", family.name)
-        if wildcard is None or not fnmatch.fnmatchcase(short, family.name):
-            continue
-        member = _member(family, short, wildcard_text=short[wildcard.start() :])
-        member_of_harness.setdefault(family.harness, member)
-    return list(member_of_harness.values())
+def _unlisted(harness: str, name: str) -> Task:
+    """Return a task of a known harness that the catalogue does not list; its container has its defaults."""
+    harness_row = _harnesses()[harness]
+    task = _task(harness, name, harness_row=harness_row, row={})
+    return replace(task, own_name="", defaults={}, listed=False)
 
 
-def _member(family: Task, name: str, wildcard_text: str) -> Task:
-    """Return the member of a family of tasks.
+def _task_in_image(matches: list[Task], harness: str, name: str, image: str) -> Task:
+    """Return a task that runs in an image of the user's, which has its own defaults.
 
     Args:
-        family: The family, whose parameters contain ``*`` where the members differ.
-        name: The name of the member.
-        wildcard_text: The part of the name that differs between members.
+        matches: The catalogue's tasks with this name.
+        harness: The harness that the config names, if any.
+        name: The name of the task.
+        image: The image.
     """
-    params: dict[str, list[Any]] = {}
-    for key, values in family.params.items():
-        params[key] = [wildcard_text if value == "*" else value for value in values]
-    return replace(family, name=name, params=params)
+    for task in matches:
+        image_name = _image_name(task.image)
+        if len(matches) == 1 or image_name in image:
+            if image == task.image:
+                return task
+            return replace(task, image=image, defaults={})
+    return Task(name, harness, "chat", image=image, listed=False)
 
 
-def _task(harness: str, name: str, row: JsonDict) -> Task:
-    """Build a task from its row in the catalogue and the settings of its harness."""
-    data = read_data(_FILE)
-    harness_data = data["harnesses"][harness]
-    image_name = harness_data.get("image", harness)
+def _image_name(image: str) -> str:
+    """Return the name of an image without its registry and tag."""
+    return image.rpartition("/")[2].partition(":")[0]
+
+
+@cache
+def _harnesses() -> Mapping[str, HarnessRow]:
+    """Parse the catalogue."""
+    document = json.loads(_FILE.read_text(encoding="utf-8"))
+    harnesses: dict[str, HarnessRow] = document["harnesses"]
+    return harnesses
+
+
+def _task(harness: str, name: str, harness_row: HarnessRow, row: TaskRow) -> Task:
+    """Build a task from its row in the catalogue and the common settings of its harness."""
+    routes = read_data("routes.yaml")
+    types = row.get("types", harness_row["types"])
     return Task(
         name=name,
         harness=harness,
-        endpoint=row.get("type", harness_data["type"]),
-        image=f"{data['registry']}/{image_name}:{data['tag']}",
-        nel=row.get("nel"),
-        params=row.get("params", {}),
-        defaults={**harness_data.get("defaults", {}), **row.get("defaults", {})},
-        needs=tuple(need for need in _NEEDS if row.get(need)),
+        endpoint=types[0],
+        image=f"{routes['registry']}/{harness_row['image']}:{routes['tag']}",
+        own_name=row.get("task", name),
+        defaults=_defaults(harness_row, row),
     )
+
+
+def _defaults(harness_row: HarnessRow, row: TaskRow) -> JsonDict:
+    """Return the default parameters of a task: those of its harness, changed by its own."""
+    params = copy.deepcopy({**harness_row["params"], **row.get("params", {})})
+    extra = copy.deepcopy({**harness_row["extra"], **row.get("extra", {})})
+    for key in row.get("without", ()):
+        extra.pop(key, None)
+    if extra:
+        params["extra"] = extra
+    return params

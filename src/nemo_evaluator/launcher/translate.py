@@ -10,25 +10,26 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.launcher._head import Head
+from nemo_evaluator.launcher._parameters import AUXILIARY
 from nemo_evaluator.launcher._task import TaskScope
 from nemo_evaluator.launcher.catalogue import Task, find_task
+from nemo_evaluator.launcher.defaults import default_settings
+from nemo_evaluator.launcher.routes import Preference, choose_route
 from nemo_evaluator.launcher.table import Translated, put_in
 
 UNLISTED: Final = "NEMO_EVALUATOR_TRUST_UNLISTED_TASKS"
-_AUXILIARY: Final = "auxiliary_deployments."
-_EXTRA: Final = ("num_repeats", "num_fewshot")
 _ORDER: Final = ("services", "benchmarks", "cluster", "suite", "output")
 
 
 def translate(
-    config: JsonDict, only: Sequence[str] = (), *, containers: bool = False, dry: bool = False
+    config: JsonDict, only: Sequence[str] = (), *, prefer: Preference = "same", dry: bool = False
 ) -> Translated:
     """Translate a composed config of the launcher.
 
     Args:
         config: The config; it is not changed.
         only: Names of the tasks to translate; empty: all.
-        containers: Run each task in its harness's container.
+        prefer: How to run tasks that can run in several ways.
         dry: Nothing will be run, so untrusted shell text is translated with a warning.
 
     Returns:
@@ -49,7 +50,7 @@ def translate(
     head.translate({**config, "evaluation": shared_fields})
     tasks: list[TaskScope] = []
     for index, (number, fields) in enumerate(_chosen(evaluation, only, draft)):
-        task = _task(head, index, number, own=fields, containers=containers)
+        task = _task(head, index, number, own=fields, prefer=prefer)
         if task is not None:
             tasks.append(task)
     _services(head, tasks)
@@ -139,7 +140,7 @@ def _numbers_of_names(tasks: Sequence[JsonDict]) -> dict[str, set[int]]:
 
 
 def _task(
-    head: Head, index: int, number: int, *, own: JsonDict, containers: bool
+    head: Head, index: int, number: int, *, own: JsonDict, prefer: Preference
 ) -> TaskScope | None:
     """Translate one task; None when it is refused as a whole.
 
@@ -148,18 +149,17 @@ def _task(
         index: Index among the chosen tasks.
         number: Index among all tasks of the config.
         own: The task's entry in the config.
-        containers: Run the task in its harness's container.
+        prefer: How to run the task if it can run in several ways.
     """
     image = own.get("container")
     task = _find_trusted(head, f"evaluation.tasks[{number}].name", str(own.get("name")), image)
     if task is None:
         return None
-    runs_in_harness = bool(task.harness) and (containers or task.nel is None)
-    contained = bool(image) or runs_in_harness
+    route = choose_route(task, "containers" if image else prefer)
     shared = head.config["evaluation"]
     shared_settings = as_dict(shared.get("nemo_evaluator_config"))
     settings = deep_merge(shared_settings, as_dict(own.get("nemo_evaluator_config")))
-    scope = TaskScope(head, index, number, task=task, own=own, shared=shared, contained=contained)
+    scope = TaskScope(head, index, number, task=task, own=own, shared=shared, route=route)
     endpoint_type = (
         own.get("endpoint_type")
         or _endpoint_type(settings)
@@ -168,8 +168,7 @@ def _task(
     )
     scope.surround(str(endpoint_type))
     own_fields = {key: value for key, value in own.items() if key != "nemo_evaluator_config"}
-    if not contained:
-        settings = deep_merge(_defaults(task, settings), settings)
+    settings = deep_merge(default_settings(task, route, settings), settings)
     scope.translate(scope.shell | own_fields | settings)
     return scope
 
@@ -200,22 +199,6 @@ def _endpoint_type(tree: JsonDict) -> Any:
     """Return the endpoint type that a config's target sets, if any."""
     endpoint = as_dict(as_dict(tree.get("target")).get("api_endpoint"))
     return endpoint.get("type")
-
-
-def _defaults(task: Task, settings: JsonDict) -> JsonDict:
-    """The catalogue's defaults of a task, in the form of ``nemo_evaluator_config``."""
-    params = as_dict(as_dict(settings.get("config")).get("params"))
-    has_own_samples = "n_samples" in as_dict(params.get("extra"))
-    defaults: JsonDict = {}
-    extra: JsonDict = {}
-    for key, value in task.defaults.items():
-        if key not in _EXTRA:
-            defaults[key] = value
-        elif not (key == "num_repeats" and has_own_samples):
-            extra[key] = value
-    if extra:
-        defaults["extra"] = extra
-    return {"config": {"params": defaults}}
 
 
 def _services(head: Head, tasks: list[TaskScope]) -> None:
@@ -253,7 +236,7 @@ def _drop_unused(head: Head, tasks: list[TaskScope]) -> None:
         used_settings.append(task.own)
     text = repr(used_settings)
     for name in as_dict(head.config.get("auxiliary_deployments")):
-        if f"{_AUXILIARY}{name}" in text:
+        if f"{AUXILIARY}{name}" in text:
             continue
         head.draft.config["services"].pop(name, None)
         as_dict(as_dict(head.draft.config.get("cluster")).get("node_pools")).pop(name, None)
@@ -300,10 +283,10 @@ def _warn_of_differences(head: Head, tasks: list[TaskScope]) -> None:
             head.draft.say(f"image of {name}", "warned", reason)
     native: list[str] = []
     for task in tasks:
-        if task.task.harness and not task.contained:
+        if not task.route.equal:
             native.append(task.task.full_name)
     if native:
-        reason = "run as benchmarks of nel, whose prompts and graders differ; --containers runs the harness's own"
+        reason = "run as benchmarks of nel, whose prompts and graders differ; without --native, the harness runs"
         head.draft.say(", ".join(dict.fromkeys(native)), "warned", reason)
 
 
@@ -312,8 +295,8 @@ def _judge(services: JsonDict, task: TaskScope, settings: JsonDict) -> None:
     name = "judge"
     url = str(settings.get("url") or "")
     key = settings.get("api_key") or settings.get("api_key_name")
-    if url.startswith(_AUXILIARY):
-        name = url.removeprefix(_AUXILIARY).partition(".")[0]
+    if url.startswith(AUXILIARY):
+        name = url.removeprefix(AUXILIARY).partition(".")[0]
     else:
         judge: JsonDict = {"type": "api", "url": url, "model": settings.get("model_id")}
         if key:

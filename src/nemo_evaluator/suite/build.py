@@ -253,6 +253,8 @@ def _recorded_config(
         "fewshot": bench.fewshot,
         "scorers": scorers or None,
     }
+    if bench.replaces is not None:
+        recorded["replaces"] = bench.replaces
     if endpoint is not None:
         own_generation = solver_settings.get("generation") or {}
         recorded["model"] = endpoint.model

@@ -32,6 +32,7 @@ class PlannedBenchmark:
         task_dir: The folder of its results.
         problems: How many problems run; None if the benchmark cannot be opened, or only its harness knows them.
         steps: How many steps run; None like the problems.
+        replaces: The task of another harness in whose place it runs, if any.
         error: Why the benchmark cannot be opened; None if it can.
     """
 
@@ -44,6 +45,7 @@ class PlannedBenchmark:
     task_dir: str
     problems: int | None = None
     steps: int | None = None
+    replaces: str | None = None
     error: str | None = None
 
     def as_dict(self) -> PlannedEntry:
@@ -59,6 +61,8 @@ class PlannedBenchmark:
             "problems": self.problems,
             "steps": self.steps,
         }
+        if self.replaces is not None:
+            data["replaces"] = self.replaces
         if self.error is not None:
             data["error"] = self.error
         return data
@@ -73,7 +77,10 @@ class PlannedBenchmark:
         problems = counted(self.problems, "problem")
         steps = counted(self.steps, "step")
         solver = f"{self.solver} on {self.model}, concurrency {self.max_concurrent}"
-        return f"{self.id}: {problems} x {self.repeats} = {steps}, {solver}"
+        text = f"{self.id}: {problems} x {self.repeats} = {steps}, {solver}"
+        if self.replaces is not None:
+            text += f"; {self.name} of nel in place of {self.replaces}"
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,7 @@ async def _planned(
         model=config.model_id(service) if service else None,
         max_concurrent=bench.max_concurrent,
         task_dir=str(output_dir / safe_name(bench.key)),
+        replaces=bench.replaces,
     )
     try:
         name = getattr(bench.solver, "uri", None) or bench.name

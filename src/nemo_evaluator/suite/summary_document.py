@@ -48,6 +48,7 @@ class PlannedEntry(TypedDict):
     task_dir: str
     problems: int | None
     steps: int | None
+    replaces: NotRequired[str]
     error: NotRequired[str]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
 from nemo_evaluator.core.failures import Cause
 from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.registry import did_you_mean
-from nemo_evaluator.core.types import JsonDict, PromptRequest, SeedResult, VerifyResult
+from nemo_evaluator.core.types import JsonDict, Message, PromptRequest, SeedResult, VerifyResult
 from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 from nemo_evaluator.environments.base import EvalEnvironment
 from nemo_evaluator.environments.schemes._loglikelihood_prompts import LoglikelihoodPrompts
@@ -38,7 +39,7 @@ _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "promp
 
 
 def load_suite(
-    name: str, include_path: str | None, num_fewshot: int | None, limit: int | None
+    name: str, include_path: str | None, num_fewshot: int | None, *, limit: float | None, chat: bool
 ) -> Suite:
     """Load a task, group or tag of lm-eval with its requests.
 
@@ -48,7 +49,8 @@ def load_suite(
         name: The task, group or tag.
         include_path: A folder with the user's own tasks.
         num_fewshot: The number of examples; None for the tasks' own.
-        limit: The number of documents per task; None for all.
+        limit: The number of documents per task, or their share below 1; None for all.
+        chat: Build messages for tasks that generate text, with few-shot examples as turns.
 
     Raises:
         UsageError: The name is unknown, lm-eval cannot load it, or nel cannot run it.
@@ -79,8 +81,43 @@ def load_suite(
         if own_fewshot is None or (num_fewshot is not None and own_fewshot != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
         task.set_fewshot_seed(seed=_FEWSHOT_SEED)
-        task.build_all_requests(limit=limit, rank=0, world_size=1)
+        task.build_all_requests(
+            limit=_limit_of(task, limit),
+            rank=0,
+            world_size=1,
+            **_chat_settings(task, chat=chat),
+        )
     return tasks, loaded["groups"]
+
+
+def _limit_of(task: Any, limit: float | None) -> int | None:
+    """Return the number of documents of a task, as lm-eval computes it from a number or a share."""
+    if limit is None:
+        return None
+    if limit < 1:
+        return math.ceil(len(task.eval_docs) * limit)
+    return int(limit)
+
+
+def _chat_settings(task: Any, *, chat: bool) -> JsonDict:
+    """Return the settings for requests in messages, which only tasks that generate text have."""
+    if not chat or task.OUTPUT_TYPE != "generate_until":
+        return {}
+    return {
+        "apply_chat_template": True,
+        "fewshot_as_multiturn": True,
+        "chat_template": _messages_text,
+    }
+
+
+class _MessagesText(str):
+    """Messages as JSON, which a task of lm-eval passes on like a text."""
+
+
+def _messages_text(messages: list[Message], *, add_generation_prompt: bool = True) -> _MessagesText:
+    """Write messages as JSON. As with lm-eval's client for chat endpoints, the server adds the generation prompt."""
+    del add_generation_prompt
+    return _MessagesText(json.dumps(messages, ensure_ascii=False))
 
 
 def _check_supported(name: str, task: Any) -> None:
@@ -168,7 +205,7 @@ class LmEvalEnvironment(EvalEnvironment):
         for instance in instances:
             requests.extend(await self._requests(instance))
         return SeedResult(
-            prompt=str(first_instance.args[0]),
+            prompt=_text_of(first_instance.args[0]),
             expected_answer=str(task.doc_to_target(first_instance.doc)),
             metadata={
                 "source": "lm-eval",
@@ -264,10 +301,30 @@ class LmEvalEnvironment(EvalEnvironment):
         repeats = _repeats(instance)
         if request_type == "generate_until":
             context, settings = instance.args
-            return [PromptRequest(str(context), generation=_generation(settings))] * repeats
+            messages = _messages_of(context)
+            request = PromptRequest(
+                _text_of(context), generation=_generation(settings), messages=messages
+            )
+            return [request] * repeats
         if request_type == "loglikelihood":
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
+
+
+def _messages_of(context: str) -> list[Message] | None:
+    """Return the messages of a context; None for a text."""
+    if not isinstance(context, _MessagesText):
+        return None
+    messages: list[Message] = json.loads(context)
+    return messages
+
+
+def _text_of(context: str) -> str:
+    """Return the text of a context, or of its messages."""
+    messages = _messages_of(context)
+    if messages is None:
+        return str(context)
+    return "\n\n".join(message["content"] for message in messages)
 
 
 def _values_by_task(details: Iterable[JsonDict]) -> dict[str, dict[str, list[Any]]]:
