@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from nemo_evaluator.statistics._scipy import t_quantile
 from nemo_evaluator.statistics.bootstrap import SEED, central_quantiles
-from nemo_evaluator.statistics.difference import Centred, Difference
+from nemo_evaluator.statistics.difference import Difference
+from nemo_evaluator.statistics.evidence import Centred
 from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import (
     Interval,

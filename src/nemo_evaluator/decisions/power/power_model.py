@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Final, TypeAlias
 
 from nemo_evaluator.statistics import Spread, detectable_effect, paired_power
-from nemo_evaluator.statistics.difference import Flips
+from nemo_evaluator.statistics.evidence import Flips
 
 _MOST_PROBLEMS: Final = 10_000_000
 _STEPS: Final = 10_000
