@@ -4,7 +4,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, strip_reasoning
 
 URL: Final = (
@@ -62,6 +62,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=450)
     prepare_row=prepare,
     prompt="{prompt}",
     target_field="label",
+    cluster=Independent("each prompt was written on its own; the types of prompts are categories"),
     info=BenchmarkInfo(
         title="XSTest",
         group="safety",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nemo_evaluator.statistics.groups import Floats, Ints
 
@@ -33,14 +34,14 @@ class ClusterSpread:
     units: int
 
 
-def usable_clusters(clusters: Ints | None) -> Ints | None:
+def usable_clusters(clusters: Ints | None) -> NDArray[np.int64] | None:
     """The clusters as numbers from 0; None when every value has a cluster of its own."""
     if clusters is None:
         return None
     codes = np.unique(clusters, return_inverse=True)[1]
     if len(codes) and int(codes.max()) + 1 == len(codes):
         return None
-    return codes
+    return codes.astype(np.int64)
 
 
 def cluster_spread(values: Floats, clusters: Ints | None) -> ClusterSpread:
@@ -84,7 +85,7 @@ def cluster_sums(residuals: Floats, clusters: Ints) -> Floats:
     return np.asarray(sums, dtype=np.float64)
 
 
-def codes_of_clusters(cluster: Ints, problem: Ints) -> Ints | None:
+def codes_of_clusters(cluster: Ints, problem: Ints) -> NDArray[np.int64] | None:
     """The cluster of each row as numbers from 0; None when no row names one.
 
     Args:
@@ -97,7 +98,39 @@ def codes_of_clusters(cluster: Ints, problem: Ints) -> Ints | None:
         return None
     named_codes = np.unique(cluster, return_inverse=True)[1]
     problem_codes = np.unique(problem, return_inverse=True)[1]
-    return np.where(is_named, named_codes, len(cluster) + problem_codes)
+    return np.where(is_named, named_codes, len(cluster) + problem_codes).astype(np.int64)
+
+
+def clusters_like(codes: Ints | None, count: int) -> Ints | None:
+    """Clusters of the same sizes for another number of problems.
+
+    Args:
+        codes: The cluster of each problem, as numbers from 0; None when problems are independent.
+        count: The number of problems.
+    """
+    if codes is None or not len(codes):
+        return None
+    round_of_problem = np.arange(count) // len(codes)
+    clusters_per_round = int(codes.max()) + 1
+    return np.resize(codes, count) + round_of_problem * clusters_per_round
+
+
+def design_effect(values: Floats, clusters: Ints | None) -> float:
+    """How many problems in clusters are worth one independent problem, at least 1.
+
+    Args:
+        values: One value per problem.
+        clusters: The cluster of each value; None when all values are independent.
+    """
+    codes = usable_clusters(clusters)
+    if codes is None or len(values) < 2:
+        return 1.0
+    independent = cluster_spread(values, None)
+    spread = cluster_spread(values, codes)
+    largest = len(values) / spread.least_n
+    if independent.variance == 0.0:
+        return largest
+    return min(max(spread.variance / independent.variance, 1.0), largest)
 
 
 def _residuals(values: Floats) -> Floats:

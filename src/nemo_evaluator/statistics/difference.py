@@ -18,7 +18,7 @@ from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import Interval, z_quantile
 
 # How many clusters the assumption counts for that clusters are alike throughout; chosen by simulation.
-_PRIOR_CLUSTERS: Final = 3.0
+_PRIOR_CLUSTERS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Difference:
         evidence: The test statistic, in units of ``scale``; None when nothing is known about the spread.
         df: Degrees of freedom of Student's t; None for the normal distribution.
         method: The name of the method in reports.
-        n: Number of independent units (problems or clusters).
+        n: Number of problems.
         scale: The largest possible difference.
     """
 
@@ -125,7 +125,7 @@ def _clustered_difference(
     independent = mean_difference(values, bounded=bounded, scale=scale)
     spread = cluster_spread(values / scale, clusters)
     if spread.units < 2:
-        return replace(independent, evidence=None, method="cluster_flips", n=spread.units)
+        return replace(independent, evidence=None, method="cluster_flips")
     flips = independent.evidence
     if not isinstance(flips, Flips):
         standard_error = math.sqrt(spread.variance)
@@ -134,7 +134,6 @@ def _clustered_difference(
             evidence=Centred(independent.value / scale, standard_error),
             df=spread.df,
             method="paired_cluster_t",
-            n=spread.units,
         )
     n = len(values)
     size = _effective_problems(values / scale, clusters, spread)
@@ -146,7 +145,6 @@ def _clustered_difference(
         evidence=shrunk_flips,
         df=spread.df,
         method="cluster_flips",
-        n=spread.units,
     )
 
 

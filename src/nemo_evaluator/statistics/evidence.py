@@ -1,4 +1,4 @@
-"""Evidence about a mean difference: how many standard errors the data lie above a bound, and the bounds at a quantile."""
+"""Evidence about a mean difference: by how many standard errors the data lie above a bound."""
 
 import math
 from dataclasses import dataclass

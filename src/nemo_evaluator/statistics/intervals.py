@@ -33,7 +33,7 @@ class Interval:
         lower: The lower bound; None when the data hold no information about the spread.
         upper: The upper bound; None likewise.
         method: The name of the method, recorded as ``ci_method``.
-        n: Number of independent units.
+        n: Number of problems.
     """
 
     value: float
@@ -258,9 +258,8 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
         return Interval.without_bounds(method="cluster_t")
     mean = float(values.mean())
     spread = cluster_spread(values, clusters)
-    units = spread.units
-    if units < 2 or spread.variance == 0.0:
-        return Interval.without_bounds(mean, method="cluster_t", n=units)
+    if spread.units < 2 or spread.variance == 0.0:
+        return Interval.without_bounds(mean, method="cluster_t", n=len(values))
     standard_error = math.sqrt(spread.variance)
     half_width = t_quantile(0.5 + confidence / 2, spread.df) * standard_error
     return Interval(
@@ -268,7 +267,7 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
         lower=mean - half_width,
         upper=mean + half_width,
         method="cluster_t",
-        n=units,
+        n=len(values),
     )
 
 
