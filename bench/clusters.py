@@ -35,6 +35,8 @@ SCORE = 0.7
 # The share of problems that get worse, and the drop, which is exactly the limit.
 LOSSES = ((0.06, 0.03), (0.15, 0.05))
 NOMINAL = 0.025
+# Two standard errors of a rate near the nominal one over 1,000 runs.
+NOISE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +155,20 @@ def rows() -> list[dict[str, object]]:
         {
             "name": "clusters: lowest coverage of a score",
             "value": min(one.covered[0] for one in found),
-            "limit": 0.93,
+            "limit": 0.93 - NOISE,
             "at_least": True,
             "unit": "share",
         },
         {
             "name": "clusters: a drop on the limit passes, at most",
             "value": max(one.passed for one in found),
-            "limit": NOMINAL + 0.005,
+            "limit": NOMINAL + 0.005 + NOISE,
             "unit": "share",
         },
         {
             "name": "clusters: a drop on the limit is a breach, at most",
             "value": max(one.breached for one in found),
-            "limit": NOMINAL + 0.005,
+            "limit": NOMINAL + 0.005 + NOISE,
             "unit": "share",
         },
     ]

@@ -107,3 +107,13 @@ def test_a_row_without_a_cluster_is_one_of_its_own() -> None:
     assert codes is not None
     assert codes[0] == codes[1]
     assert len(set(codes.tolist())) == 3
+
+
+def test_differences_that_cancel_within_each_cluster_count_as_single_problems() -> None:
+    values = np.array([1.0, -1.0, *[0.0] * 38])
+    codes = np.repeat(np.arange(20), 2)
+    clustered = mean_difference(values, bounded=True, clusters=codes).interval()
+    independent = mean_difference(values, bounded=True).interval()
+    assert clustered.width is not None
+    assert independent.width is not None
+    assert clustered.width > 1.2 * independent.width

@@ -19,6 +19,8 @@ from nemo_evaluator.statistics.intervals import Interval, z_quantile
 
 # How many clusters the assumption counts for that clusters are alike throughout; chosen by simulation.
 _PRIOR_CLUSTERS: Final = 5.0
+# Smaller sums per problem are rounding errors.
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,11 @@ def _effective_problems(differences: Floats, clusters: Ints, spread: ClusterSpre
     if variance == 0.0:
         return spread.least_n
     sums = cluster_sums(differences, clusters)
-    squares = sums * sums
+    largest_sum = float(np.abs(sums).max())
+    if largest_sum <= _ROUNDING * n:
+        # The differences cancel within every cluster, which says nothing about other clusters.
+        return spread.least_n
+    squares = (sums / largest_sum) ** 2
     carrying_clusters = float(squares.sum()) ** 2 / float(squares @ squares)
     weighted_variance = carrying_clusters * spread.variance
     weighted_variance += _PRIOR_CLUSTERS * variance / spread.least_n
