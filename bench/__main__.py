@@ -13,9 +13,9 @@ from pathlib import Path
 
 MODULES = (
     *("start", "spine", "traffic", "compare", "sandbox", "lm_eval"),
-    *("calibration", "judges", "batches", "scaling", "view", "million"),
+    *("calibration", "clusters", "judges", "batches", "scaling", "view", "million"),
 )
-SLOW = ("calibration", "judges", "scaling", "million")
+SLOW = ("calibration", "clusters", "judges", "scaling", "million")
 
 
 def main() -> int:

@@ -73,7 +73,9 @@ def _gate(
     for at, drop in enumerate(drops):
         left, right, _ = coverage.paired_sides(rng, 1, n, 1, drop, alike=alike)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
-        sides = [Side(keys, values[0], ones, keys, True, n, 0) for values in (left, right)]
+        sides = [
+            Side(keys, values[0], ones, keys, 0 * keys, True, n, 0) for values in (left, right)
+        ]
         pairing = Pairing("content", sides[0], sides[1], 0, 0, ())
         entry = BenchmarkGate(
             f"b{at}", "supporting", Status.INSUFFICIENT, "pass@1", "higher_is_better", limit, None

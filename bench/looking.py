@@ -45,7 +45,8 @@ class Governed:
         n = len(self.before)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
         left, right = (
-            Side(keys, values, ones, keys, True, n, 0) for values in (self.before, self.after)
+            Side(keys, values, ones, keys, 0 * keys, True, n, 0)
+            for values in (self.before, self.after)
         )
         return Pairing("content", left, right, 0, 0, ())
 

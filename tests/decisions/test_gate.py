@@ -452,7 +452,7 @@ def test_rare_losses_of_partial_credit_hold_the_level() -> None:
         lost = np.where(rng.random(n) < 0.05, 0.8 * rng.random(n), 0.0)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
         sides = [
-            Side(keys, rewards, ones, keys, False, n, 0)
+            Side(keys, rewards, ones, keys, 0 * keys, False, n, 0)
             for rewards in (np.full(n, 0.9), 0.9 - lost)
         ]
         (limit,) = measure(
@@ -472,7 +472,10 @@ def test_a_relative_rise_holds_the_level() -> None:
         before = rng.random(n) < 0.2
         after = np.where(before, rng.random(n) < 0.9, rng.random(n) < 0.275)
         keys, ones = np.arange(n), np.ones(n, dtype=np.int64)
-        sides = [Side(keys, side.astype(float), ones, keys, True, n, 0) for side in (before, after)]
+        sides = [
+            Side(keys, side.astype(float), ones, keys, 0 * keys, True, n, 0)
+            for side in (before, after)
+        ]
         found = measure(
             Pairing("content", sides[0], sides[1], 0, 0, ()), rules, confidence=0.95
         ).limits[1]

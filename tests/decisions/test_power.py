@@ -17,7 +17,7 @@ from nemo_evaluator.cli.power import power
 from nemo_evaluator.core.errors import NelError
 from nemo_evaluator.decisions import compare_runs, gate_runs
 from nemo_evaluator.statistics import mean_difference
-from nemo_evaluator.statistics.difference import Flips
+from nemo_evaluator.statistics.evidence import Flips
 
 
 def run(*arguments: object) -> Any:

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 
 from nemo_evaluator.statistics import (
     ANYTIME,
@@ -84,8 +83,12 @@ def test_means_of_every_kind() -> None:
     assert wild == mean_interval(values * 7, confidence=1 - 0.05 * (1 - LOOKING))
     assert STOPPED.mean_interval(values * 7).lower is None
     assert ENDED.mean_interval(np.empty(0)).n == 0
-    with pytest.raises(ValueError, match="clusters"):
-        ENDED.mean_interval(values, clusters=np.arange(300))
+    # No rule looks at clusters either.
+    clusters = np.repeat(np.arange(100), 3)
+    ended = ENDED.mean_interval(values, clusters=clusters)
+    last_look = 1 - 0.05 * (1 - LOOKING)
+    assert ended == mean_interval(values, clusters=clusters, confidence=last_look)
+    assert STOPPED.mean_interval(values, clusters=clusters).lower is None
 
 
 def test_every_score_of_a_bundle_follows() -> None:

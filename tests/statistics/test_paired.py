@@ -20,7 +20,7 @@ from nemo_evaluator.statistics import (
     unpaired_difference,
     variance_components,
 )
-from nemo_evaluator.statistics.difference import Flips
+from nemo_evaluator.statistics.evidence import Flips
 
 AIRWAYS = np.array([-1.0] * 7 + [1.0] + [0.0] * 13)
 

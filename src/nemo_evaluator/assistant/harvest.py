@@ -12,7 +12,7 @@ from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.find import find_runs
 from nemo_evaluator.runs.row_table import read_table
 from nemo_evaluator.runs.scores import Score
-from nemo_evaluator.statistics.intervals import cluster_spread
+from nemo_evaluator.statistics.clusters import cluster_spread
 
 _AVERAGE: Final = re.compile(r"avg-of-(\d+)")
 _OF_ROWS: Final = ("mean_reward", "pass@1")

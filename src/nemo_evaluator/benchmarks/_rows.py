@@ -7,6 +7,10 @@ from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import ChainedRows, MappedRows, Rows, open_rows
 
+# Begins the questions of MMLU on a passage that several questions share.
+_ON_A_PASSAGE: Final = "refers to the following information"
+# So much of a passage tells it apart; the question follows without a mark.
+_PASSAGE_START: Final = 150
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -62,6 +66,8 @@ def configs(
     split: str = "test",
     what: str = "",
     known: Collection[str] = (),
+    *,
+    number: str | None = None,
 ) -> Rows:
     """Chain the rows of one or several configurations of a dataset on the Hugging Face hub.
 
@@ -72,6 +78,7 @@ def configs(
         split: The split.
         what: The start of the error message for an unknown name.
         known: The names of all configurations; empty if they are not checked.
+        number: The column that receives the row's number within its configuration; None for no such column.
 
     Raises:
         UsageError: A name is not among the known ones.
@@ -79,12 +86,24 @@ def configs(
 
     def part(name: str) -> Rows:
         """Load one configuration, with its name in the column."""
-        return MappedRows(
-            open_rows(f"hf://{repo}?config={name}&split={split}"),
-            lambda row, idx: {**row, column: name},
-        )
+
+        def completed(row: JsonDict, idx: int) -> JsonDict:
+            """Add the name, and the number if it is wanted."""
+            numbered = {} if number is None else {number: idx}
+            return {**row, column: name, **numbered}
+
+        return MappedRows(open_rows(f"hf://{repo}?config={name}&split={split}"), completed)
 
     return chained(asked, part, what, known=known)
+
+
+def shared_passage(row: JsonDict) -> str | None:
+    """Return the beginning of the passage that a question of MMLU is about; None for a question without one."""
+    introduction, mark, passage = row["question"].partition(_ON_A_PASSAGE)
+    if not mark or len(introduction) > _PASSAGE_START:
+        return None
+    words = passage.lstrip(".: ").split()
+    return " ".join(words)[:_PASSAGE_START]
 
 
 def kept(row: JsonDict, *columns: str) -> JsonDict:

@@ -4,7 +4,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, numeric_match
 
 
@@ -46,6 +46,7 @@ SELF_TEST: Final = SelfTest()
     prepare_row=prepare,
     prompt=PROMPT,
     target_field="answer",
+    cluster=Independent("each problem of the papers was written on its own"),
     info=INFO,
 )
 def aime_2024(sample: ScorerInput) -> Score:

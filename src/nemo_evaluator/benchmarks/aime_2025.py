@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.aime_2024 import INFO, PROMPT, prepare
-from nemo_evaluator.environments.custom import benchmark
+from nemo_evaluator.environments.custom import Independent, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, numeric_match
 
 SELF_TEST: Final = SelfTest()
@@ -17,6 +17,7 @@ SELF_TEST: Final = SelfTest()
     prepare_row=prepare,
     prompt=PROMPT,
     target_field="answer",
+    cluster=Independent("each problem of the papers was written on its own"),
     info=replace(
         INFO,
         title="AIME 2025",

@@ -5,7 +5,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._rows import LETTERS, lettered
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
@@ -65,6 +65,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1150, answers="choice")
     carried=("choices",),
     fewshot_split="train",
     fewshot_format=EXAMPLE,
+    cluster=Independent("each question was written on its own"),
     info=INFO,
 )
 def arc_challenge(sample: ScorerInput) -> Score:

@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.arc_challenge import EXAMPLE, INFO, PROMPT, prepare
-from nemo_evaluator.environments.custom import benchmark
+from nemo_evaluator.environments.custom import Independent, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 SELF_TEST: Final = SelfTest()
@@ -19,6 +19,7 @@ SELF_TEST: Final = SelfTest()
     carried=("choices",),
     fewshot_split="train",
     fewshot_format=EXAMPLE,
+    cluster=Independent("each question was written on its own"),
     info=replace(INFO, title="ARC Easy", size=2376),
 )
 def arc_easy(sample: ScorerInput) -> Score:

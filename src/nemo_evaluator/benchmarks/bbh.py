@@ -8,7 +8,7 @@ from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._words import one_of
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import MappedRows, Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import (
     Score,
     ScorerInput,
@@ -113,6 +113,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=6511, answers="form of the target")
             "prompt": "{worked}\n\nQ: {input}\nA: Let's think step by step.",
         },
     },
+    cluster=Independent("each problem was drawn on its own; the 27 tasks are categories"),
     info=BenchmarkInfo(
         title="BIG-Bench Hard",
         group="reasoning",

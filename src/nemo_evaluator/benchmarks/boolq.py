@@ -34,6 +34,7 @@ SELF_TEST: Final = SelfTest()
     ),
     fewshot_split="train",
     fewshot_format="Passage: {passage}\nQuestion: {question}?\nAnswer: {target}",
+    cluster="passage",
     info=BenchmarkInfo(
         title="BoolQ",
         group="reading",

@@ -5,7 +5,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 
@@ -34,6 +34,7 @@ SELF_TEST: Final = SelfTest()
     carried=("choices",),
     fewshot_split="train",
     fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="CommonsenseQA",
         group="common sense",

@@ -121,6 +121,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="text", fewshot=0)
     summary=summary,
     fewshot=3,
     fewshot_split="train",
+    cluster="passage",
     info=BenchmarkInfo(
         title="DROP",
         group="reading",

@@ -67,6 +67,7 @@ SELF_TEST: Final = SelfTest()
     fewshot_dataset=lambda: dataset(LANGUAGES, "dev"),
     fewshot_by="language",
     fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
+    cluster="sample_id",
     info=BenchmarkInfo(
         title="Global MMLU",
         group="knowledge",

@@ -6,7 +6,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._rows import lettered
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 _WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
@@ -41,6 +41,7 @@ SELF_TEST: Final = SelfTest()
         "{lines}"
     ),
     carried=("choices",),
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="GPQA Diamond",
         group="knowledge",

@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, numeric_match
 
 # Notes for a calculator in the published solutions, such as <<3*4=12>>.
@@ -48,6 +48,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1319, answers="number")
             "fewshot_in_order": True,
         },
     },
+    cluster=Independent("each problem was written on its own"),
     info=BenchmarkInfo(
         title="GSM8K",
         group="math",

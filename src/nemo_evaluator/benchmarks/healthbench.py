@@ -8,7 +8,7 @@ from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.errors import JudgeError
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, judge_reply, needs_judge
 
 _JUDGE: Final = """\
@@ -157,6 +157,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=100, has_target=False)
     judge_prompt=equipped(judge_prompt, _CANARY, {"met": _MET}),
     parse_judge=parse_judge,
     summary=summary,
+    cluster=Independent("each row is a conversation of its own"),
     info=BenchmarkInfo(
         title="HealthBench",
         group="health",

@@ -34,7 +34,12 @@ def prepare(row: JsonDict) -> JsonDict:
     else:
         context = _clean(row["ctx"])
     activity = row["activity_label"]
-    columns = {"ind": row["ind"], "context": f"{activity}: {context}", "category": activity}
+    columns = {
+        "ind": row["ind"],
+        "source": row.get("source_id"),
+        "context": f"{activity}: {context}",
+        "category": activity,
+    }
     return columns | lettered(endings, int(row["label"]))
 
 
@@ -54,9 +59,10 @@ SELF_TEST: Final = SelfTest(mirror_rows=1000, answers="choice")
         "\n"
         "{lines}"
     ),
-    carried=("choices",),
+    carried=("choices", "source"),
     fewshot_split="train",
     fewshot_format="{context} ...\n\n{lines}\nAnswer: {target}",
+    cluster="source",
     info=BenchmarkInfo(
         title="HellaSwag",
         group="common sense",

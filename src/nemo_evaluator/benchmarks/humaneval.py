@@ -5,7 +5,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox_async
 
 
@@ -31,6 +31,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=164)
     ),
     target_field="entry_point",
     carried=("_test", "_entry_point"),
+    cluster=Independent("each function was written on its own"),
     info=BenchmarkInfo(
         title="HumanEval",
         group="code",

@@ -5,7 +5,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, math
 
 
@@ -29,6 +29,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=500, answers="math")
         "{problem}"
     ),
     target_field="answer",
+    cluster=Independent("the problems are a random draw"),
     info=BenchmarkInfo(
         title="MATH-500",
         group="math",

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox_async
 
 _CALL = re.compile(
@@ -83,6 +83,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=500)
     carried=CARRIED,
     fewshot_split="prompt",
     fewshot_format=EXAMPLE,
+    cluster=Independent("each task was written on its own"),
     info=INFO,
 )
 async def mbpp(sample: ScorerInput) -> Score:

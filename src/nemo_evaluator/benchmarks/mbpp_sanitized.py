@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.mbpp import CARRIED, EXAMPLE, INFO, PROMPT, prepare
-from nemo_evaluator.environments.custom import benchmark
+from nemo_evaluator.environments.custom import Independent, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, code_sandbox_async
 
 SELF_TEST: Final = SelfTest(mirror_rows=427)
@@ -20,6 +20,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=427)
     carried=CARRIED,
     fewshot_split="prompt",
     fewshot_format=EXAMPLE,
+    cluster=Independent("each task was written on its own"),
     info=replace(INFO, title="MBPP (sanitized)", size=257),
 )
 async def mbpp_sanitized(sample: ScorerInput) -> Score:

@@ -72,6 +72,8 @@ def dataset(languages: str | Sequence[str], split: str = "test") -> Rows:
         split=split,
         what="mgsm has no language",
         known=PROMPTS,
+        # The same problem has the same number in every language.
+        number="number",
     )
 
 
@@ -83,7 +85,7 @@ def prepare(row: JsonDict) -> JsonDict:
     if float(number).is_integer():
         target = str(int(number))
     return {
-        **kept(row, "question", "language"),
+        **kept(row, "question", "language", "number"),
         "instruction": instruction.format(a=answer_word),
         "solution": row.get("answer") or "",
         "word": answer_word,
@@ -100,11 +102,12 @@ SELF_TEST: Final = SelfTest(mirror_rows=2750, answers="native number")
     dataset=dataset,
     prepare_row=prepare,
     prompt="{instruction}\n\n{fewshot}{question}",
-    carried=("solution", "word", "language"),
+    carried=("solution", "word", "language", "number"),
     params={"languages": list(PROMPTS)},
     fewshot_dataset=lambda: dataset(list(PROMPTS), "train"),
     fewshot_by="language",
     fewshot_format="{question}\n{solution}\n{word}: {target}",
+    cluster="number",
     info=BenchmarkInfo(
         title="MGSM",
         group="math",

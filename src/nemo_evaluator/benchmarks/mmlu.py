@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._rows import lettered
+from nemo_evaluator.benchmarks._rows import lettered, shared_passage
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
@@ -38,6 +38,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=14042, answers="choice", wrong_share=3)
     fewshot_split="dev",
     fewshot_by="category",
     fewshot_format="{question}\n\n{lines}\nAnswer: {target}",
+    cluster=shared_passage,
     info=BenchmarkInfo(
         title="MMLU",
         group="knowledge",

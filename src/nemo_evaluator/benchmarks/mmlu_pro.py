@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._rows import LETTERS, kept, option_lines
+from nemo_evaluator.benchmarks._rows import LETTERS, kept, option_lines, shared_passage
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
@@ -64,6 +64,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=12032, answers="choice", wrong_share=3)
             "fewshot_in_order": True,
         },
     },
+    cluster=shared_passage,
     info=BenchmarkInfo(
         title="MMLU-Pro",
         group="knowledge",

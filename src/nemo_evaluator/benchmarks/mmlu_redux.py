@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept, option_lines
+from nemo_evaluator.benchmarks._rows import LETTERS, configs, kept, option_lines, shared_passage
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.datasets import PickedRows, Rows
@@ -121,6 +121,7 @@ SELF_TEST: Final = SelfTest()
     ),
     carried=("choices",),
     params={"subjects": list(SUBJECTS)},
+    cluster=shared_passage,
     info=BenchmarkInfo(
         title="MMLU-Redux 2.0",
         group="knowledge",

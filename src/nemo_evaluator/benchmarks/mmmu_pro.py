@@ -9,7 +9,7 @@ from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.errors import SeedError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.datasets import Rows, open_rows
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
 _INSTRUCTION: Final = (
@@ -100,6 +100,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=6, answers="choice")
     dataset=dataset,
     seed_fn=seed,
     params={"variant": "standard (10 options)"},
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="MMMU-Pro",
         group="vision",

@@ -14,7 +14,7 @@ from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.errors import JudgeError, SandboxError, ScorerError, SeedError
 from nemo_evaluator.core.json_coerce import as_dict, as_number
 from nemo_evaluator.core.types import JsonDict, Message, SandboxSpec, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.sandbox import Sandbox, workspace
 from nemo_evaluator.sandbox.base import ExecResult
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, judge_reply
@@ -366,6 +366,7 @@ SELF_TEST: Final = SelfTest()
     params={"dataset": None, "source_url": SOURCE, "source_ref": REF},
     judge_prompt=equipped(judge_prompt, _CANARY, {"total": {"type": "number"}}),
     parse_judge=parse_judge,
+    cluster=Independent("each task has a workspace of its own"),
     info=BenchmarkInfo(
         title="PinchBench",
         group="agents",

@@ -5,7 +5,7 @@ from typing import Final
 
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._words import one_of
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, fuzzy_match, multichoice_regex, numeric_match
 
 SELF_TEST: Final = SelfTest(mirror_rows=60)
@@ -16,6 +16,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=60)
     dataset=Path(__file__).parent / "data" / "quickstart.jsonl",
     prompt="{question}",
     target_field="answer",
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="Quickstart",
         group="start",

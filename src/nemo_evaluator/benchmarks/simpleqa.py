@@ -8,7 +8,7 @@ from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fuzzy_match
 
 _JUDGE: Final = """\
@@ -83,6 +83,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=4326)
     judge_prompt=judge_prompt,
     parse_judge=parse_judge,
     summary=summary,
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="SimpleQA",
         group="facts",

@@ -114,6 +114,7 @@ SELF_TEST: Final = SelfTest()
     summary=summary,
     fewshot_split="train",
     fewshot_format="Passage: {context}\nQuestion: {question}\nAnswer: {target}",
+    cluster="context",
     info=BenchmarkInfo(
         title="SQuAD 2.0",
         group="reading",

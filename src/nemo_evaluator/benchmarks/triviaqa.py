@@ -6,7 +6,7 @@ from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks._spans import best_match, committed, trivia_normal
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, found
 
 
@@ -38,6 +38,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1, answers="text")
     carried=("correct_answers",),
     fewshot_split="train",
     fewshot_format="Question: {question}\nAnswer: {target}",
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="TriviaQA",
         group="facts",

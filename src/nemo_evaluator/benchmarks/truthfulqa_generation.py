@@ -6,7 +6,7 @@ from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.benchmarks._rows import kept
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, token_f1
 
 _JUDGE: Final = """\
@@ -70,6 +70,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=817)
     carried=("true_answers", "false_answers"),
     judge_prompt=judge_prompt,
     parse_judge=parse_judge,
+    cluster=Independent("each question was written on its own"),
     info=BenchmarkInfo(
         title="TruthfulQA (generation)",
         group="facts",

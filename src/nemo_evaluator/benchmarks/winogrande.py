@@ -8,6 +8,9 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput, multichoice_regex
 
+# Most pairs differ only near the end; so many characters tell other pairs with the same options apart.
+_TWIN_START: Final = 12
+
 
 def prepare(row: JsonDict) -> JsonDict:
     """Letter the two options."""
@@ -15,6 +18,12 @@ def prepare(row: JsonDict) -> JsonDict:
         "sentence": row["sentence"],
         **lettered([row["option1"], row["option2"]], int(row["answer"]) - 1),
     }
+
+
+def twins(row: JsonDict) -> str:
+    """Return what the two sentences of a pair share: the options, and how they begin."""
+    options = sorted(row["choices"])
+    return "/".join([*options, row["sentence"][:_TWIN_START]])
 
 
 SELF_TEST: Final = SelfTest(mirror_rows=1267, answers="choice")
@@ -36,6 +45,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=1267, answers="choice")
     carried=("choices",),
     fewshot_split="train",
     fewshot_format="{sentence}\n\n{lines}\nAnswer: {target}",
+    cluster=twins,
     info=BenchmarkInfo(
         title="WinoGrande",
         group="common sense",

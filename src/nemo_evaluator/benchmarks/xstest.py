@@ -8,7 +8,7 @@ from nemo_evaluator.benchmarks._judged import fallback, grade_hooks
 from nemo_evaluator.benchmarks._refusals import COMPLIANCE, PARTIAL, REFUSAL, grade_of
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.core.types import JsonDict, SeedResult
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import FENCE_NOTE, Canary, Score, ScorerInput, fenced, strip_reasoning
 
 URL: Final = (
@@ -127,6 +127,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=450)
     judge_prompt=judge_prompt,
     parse_judge=parse_judge,
     summary=summary,
+    cluster=Independent("each prompt was written on its own; the types of prompts are categories"),
     info=BenchmarkInfo(
         title="XSTest",
         group="safety",

@@ -76,6 +76,8 @@ class SeedResult:
     capture_cmd: str | None = None
     apply_cmd: str | None = None
     pre_agent_cmd: str | None = None
+    # What it shares with other problems, such as a passage; empty for a problem of its own.
+    cluster: str = ""
     # Metadata keys that results need not repeat because the prompt or the target already carries them.
     shown: frozenset[str] = frozenset()
     # Requests that replace the prompt: the response is then the JSON list of their results.

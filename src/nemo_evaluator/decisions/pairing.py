@@ -24,6 +24,12 @@ from nemo_evaluator.statistics import (
     mean_difference,
     missing_bounds,
 )
+from nemo_evaluator.statistics.clusters import (
+    LEAST_CLUSTERS,
+    clusters_like,
+    codes_of_clusters,
+    usable_clusters,
+)
 from nemo_evaluator.statistics.groups import is_binary
 
 if TYPE_CHECKING:
@@ -46,6 +52,7 @@ class Side:
         rewards: Its mean reward.
         answers: Its number of answers.
         first: The position of its first row.
+        cluster: The digest of its cluster, 0 for a problem of its own.
         binary: Whether all rewards are 0 or 1.
         problems: Number of problems, scored or not.
         unscored: Number of problems without a scored answer.
@@ -58,6 +65,7 @@ class Side:
     rewards: Floats
     answers: Ints
     first: Ints
+    cluster: Ints
     binary: bool
     problems: int
     unscored: int
@@ -73,6 +81,7 @@ class Side:
             rewards=self.rewards[positions],
             answers=self.answers[positions],
             first=self.first[positions],
+            cluster=self.cluster[positions],
         )
 
 
@@ -110,6 +119,29 @@ class Pairing:
         return self.candidate.rewards - self.baseline.rewards
 
     @property
+    def clusters(self) -> Ints | None:
+        """The cluster of each problem, as either side names it; None when every problem is one of its own."""
+        named = np.where(self.baseline.cluster != 0, self.baseline.cluster, self.candidate.cluster)
+        return usable_clusters(codes_of_clusters(named, np.arange(len(self))))
+
+    @property
+    def cluster_count(self) -> int | None:
+        """The number of clusters; None when every problem is one of its own."""
+        codes = self.clusters
+        return None if codes is None else len(np.unique(codes))
+
+    @property
+    def few_clusters(self) -> list[str]:
+        """The reason that there are too few clusters for a decision; empty when there are enough, or none."""
+        count = self.cluster_count
+        if count is None or count >= LEAST_CLUSTERS:
+            return []
+        problems = counted(len(self), "problem")
+        return [
+            f"{problems} in {counted(count, 'cluster')}: nel decides on {LEAST_CLUSTERS} clusters or more"
+        ]
+
+    @property
     def lattice(self) -> bool:
         """Whether all rewards of both sides are 0 or 1."""
         return self.baseline.binary and self.candidate.binary
@@ -128,12 +160,21 @@ class Pairing:
         high = max(self.baseline.high, self.candidate.high)
         return max(1.0, high, high - low)
 
+    def at(self, positions: Ints) -> Self:
+        """The pairing with only the problems at these positions."""
+        return replace(
+            self, baseline=self.baseline.take(positions), candidate=self.candidate.take(positions)
+        )
+
     def alike(self, values: Floats) -> bool:
         """Whether per-problem values are all equal, apart from rounding errors."""
         return not len(values) or float(np.ptp(values)) <= _ROUNDING * self.scale
 
     def mean_difference(self, values: Floats) -> Difference:
-        """The mean of per-problem ``values`` with the evidence about it."""
+        """The mean of per-problem ``values`` with the evidence about it.
+
+        Values of another number of problems stand for problems in clusters of the same sizes.
+        """
         scale = self.scale
         if self.alike(values):
             mean = values.mean() if len(values) else 0.0
@@ -143,7 +184,8 @@ class Pairing:
             scale *= 1e6
         # Partial credit flips as well, by less than a whole point. Where flips are rare, Student's t would treat losses
         # that have not occurred yet as impossible.
-        return mean_difference(values, bounded=self.bounded, scale=scale)
+        clusters = clusters_like(self.clusters, len(values))
+        return mean_difference(values, bounded=self.bounded, scale=scale, clusters=clusters)
 
     def reading(self, values: Floats, spending: Spending) -> Reading:
         """The evidence about the mean of ``values``.
@@ -153,7 +195,12 @@ class Pairing:
             spending: How the error is divided between looks and the planned end.
         """
         reach = self.scale if self.bounded else math.inf
-        return spending.reading(values, self.mean_difference(values), reach=reach)
+        return spending.reading(
+            values,
+            self.mean_difference(values),
+            reach=reach,
+            clustered=self.clusters is not None,
+        )
 
     @property
     def share(self) -> float:
@@ -283,6 +330,7 @@ def _side(rows: RowTable, by: PairedBy) -> Side:
         rewards=grouped.means,
         answers=grouped.counts.astype(np.int64),
         first=scored[grouped.first],
+        cluster=rows.cluster[scored][grouped.first],
         binary=is_binary(reward),
         problems=problems,
         unscored=problems - len(grouped),
@@ -408,6 +456,7 @@ def _extended(side: Side, count: int, reward: float) -> Side:
         rewards=np.r_[side.rewards, np.full(count, reward)],
         answers=np.r_[side.answers, zeros + 1],
         first=np.r_[side.first, zeros],
+        cluster=np.r_[side.cluster, zeros],
     )
 
 

@@ -10,6 +10,7 @@ from nemo_evaluator.config import BenchmarkConfig, EvalConfig
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.decisions.match import discover_bundles
 from nemo_evaluator.engine.plan import Shard
+from nemo_evaluator.environments.clusters import ClusterKey, Independent
 from nemo_evaluator.runs.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -39,23 +40,31 @@ def check_baselines(config: EvalConfig, shard: Shard | None) -> None:
             _runs(bench.key, bench.stop_when.decided_against)
 
 
-def build_stop_rule(bench: BenchmarkConfig, name: str, task_dir: Path) -> StopRule | None:
+def build_stop_rule(
+    bench: BenchmarkConfig, name: str, task_dir: Path, *, cluster: ClusterKey = None
+) -> StopRule | None:
     """Build the stop rule of a benchmark.
 
     Args:
         bench: The benchmark's configuration.
         name: The benchmark's name in bundles.
         task_dir: The folder of this run, which cannot be its own baseline.
+        cluster: What the benchmark declares about clusters of problems.
 
     Returns:
         The rule; None without ``stop_when``.
 
     Raises:
-        UsageError: The baseline cannot be used.
+        UsageError: The baseline cannot be used, or problems belong to clusters.
     """
     settings = bench.stop_when
     if settings is None:
         return None
+    if cluster is not None and not isinstance(cluster, Independent):
+        raise UsageError(
+            f"{bench.key}: stop_when needs independent problems, and those of {name} belong to clusters",
+            hint="remove stop_when; max_problems makes a run shorter",
+        )
     if settings.decided_against is None:
         baseline: Baseline | None = None
     else:

@@ -19,6 +19,7 @@ from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.core.wording import counted
 from nemo_evaluator.engine.bundle_scores import (
     all_scores,
+    cluster_counts,
     headline_bounds,
     rounded,
     scores_by_category,
@@ -29,6 +30,7 @@ from nemo_evaluator.runs.bundle import INVALID, VALID, Bundle, calibrated, confi
 from nemo_evaluator.runs.calibration import PLACE
 from nemo_evaluator.runs.tampering import Tampering
 from nemo_evaluator.statistics import by_problem
+from nemo_evaluator.statistics.clusters import LEAST_CLUSTERS
 from nemo_evaluator.store.layout import TaskPaths
 from nemo_evaluator.store.sums import FILE as SUMS
 from nemo_evaluator.store.sums import MARK, record_sums
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.store.bundle_document import (
         BenchmarkEntry,
         BundleDocument,
+        ClustersEntry,
         StoppedEntry,
         ValidityEntry,
         ValueEntry,
@@ -170,6 +173,9 @@ def _benchmark(columns: Columns, facts: BundleFacts) -> BenchmarkEntry:
         ),
         "categories": scores_by_category(columns, facts.stopped),
     }
+    clusters = cluster_counts(columns)
+    if clusters is not None:
+        benchmark["clusters"] = clusters
     if tampering is not None:
         benchmark["tamper"] = tampering.to_dict()
     if facts.canaries:
@@ -198,6 +204,9 @@ def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) ->
             f"no judge: {count:,} of {columns.scored:,} rows scored by a fallback ({kind}); not comparable with judged "
             "scores"
         )
+    clusters = cluster_counts(columns)
+    if clusters is not None:
+        notes.append(_cluster_note(clusters))
     if tampering is not None:
         notes.append(tampering.words)
     if columns.tripped:
@@ -210,6 +219,16 @@ def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) ->
             "pass@k hardly exceeds pass@1"
         )
     return notes
+
+
+def _cluster_note(clusters: ClustersEntry) -> str:
+    """Return how many problems belong to how many clusters, and whether these are enough for a decision."""
+    problems = counted(clusters["problems"], "problem")
+    groups = counted(clusters["clusters"], "cluster")
+    note = f"{problems} in {groups} of up to {clusters['largest']:,}; the intervals allow for this"
+    if clusters["clusters"] < LEAST_CLUSTERS:
+        note += f"; nel compare and gate decide on {LEAST_CLUSTERS} clusters or more"
+    return note
 
 
 def _validity(columns: Columns, facts: BundleFacts) -> ValidityEntry:

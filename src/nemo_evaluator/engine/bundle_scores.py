@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.engine.columns import Columns, Labels
+from nemo_evaluator.engine.columns import Columns, ExtraColumn, Labels
 from nemo_evaluator.runs.row_table import Ints
 from nemo_evaluator.statistics import (
+    Spending,
     breakdowns,
     category_scores,
     headline_scores,
@@ -20,15 +21,18 @@ from nemo_evaluator.statistics import (
     spending_of,
     summary_scores,
 )
+from nemo_evaluator.statistics.clusters import codes_of_clusters
 
 if TYPE_CHECKING:
     from nemo_evaluator.store.bundle_document import (
         BoundsEntry,
+        ClustersEntry,
         FailureAnalysis,
         FailureCategory,
         GroupEntry,
         Percentiles,
         RuntimeEntry,
+        ScoreEntry,
         StoppedEntry,
         ValueEntry,
     )
@@ -52,17 +56,22 @@ def all_scores(
         elapsed: Seconds of the whole run.
     """
     problem, reward = columns.scores()
+    clusters = columns.clusters()
     spending = spending_of(stopped)
     scores: JsonDict = {}
     if len(reward):
-        scores |= headline_scores(problem, reward, repeats=repeats, spending=spending)
-        for name, (problems, rewards) in columns.extra.items():
-            scores[name] = scorer_score(np.asarray(problems), np.asarray(rewards), spending)
+        scores |= headline_scores(
+            problem, reward, repeats=repeats, clusters=clusters, spending=spending
+        )
+        for name, column in columns.extra.items():
+            scores[name] = _extra_score(column, spending)
         scores["summary"] = summary_scores(reward)
         groups = {}
         for key, labels in columns.groups.items():
             groups[key] = (_codes(labels), list(labels.names))
-        scores["breakdowns"] = breakdowns(groups, problem, reward, spending=spending)
+        scores["breakdowns"] = breakdowns(
+            groups, problem, reward, spending=spending, clusters=clusters
+        )
     for name, entry in extra_scores.items():
         if name in scores:
             scores[name] = _clipped(scores[name], entry)
@@ -84,7 +93,32 @@ def scores_by_category(columns: Columns, stopped: StoppedEntry | None) -> dict[s
         problem,
         reward=reward,
         spending=spending_of(stopped),
+        clusters=columns.clusters(),
     )
+
+
+def _extra_score(column: ExtraColumn, spending: Spending) -> ScoreEntry:
+    """Return the score of a further scorer."""
+    problem = np.asarray(column.problem)
+    clusters = codes_of_clusters(np.asarray(column.cluster), problem)
+    return scorer_score(problem, np.asarray(column.reward), spending, clusters=clusters)
+
+
+def cluster_counts(columns: Columns) -> ClustersEntry | None:
+    """Return how many scored problems belong to how many clusters; None if each is a cluster of its own."""
+    problem, _ = columns.scores()
+    clusters = columns.clusters()
+    if clusters is None:
+        return None
+    _, first_rows = np.unique(problem, return_index=True)
+    _, sizes = np.unique(clusters[first_rows], return_counts=True)
+    if len(sizes) == len(first_rows):
+        return None
+    return {
+        "problems": len(first_rows),
+        "clusters": len(sizes),
+        "largest": int(sizes.max()),
+    }
 
 
 def headline_bounds(columns: Columns) -> BoundsEntry | None:

@@ -15,8 +15,9 @@ import numpy as np
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.runs.answers import Answers
 from nemo_evaluator.runs.bundle import NOT_BREAKDOWNS
-from nemo_evaluator.runs.row_parser import content_key
+from nemo_evaluator.runs.row_parser import cluster_key, content_key
 from nemo_evaluator.runs.row_table import Floats, Ints, RowTable, WrittenRows
+from nemo_evaluator.statistics.clusters import codes_of_clusters
 from nemo_evaluator.store.view_rows import is_refusal
 
 if TYPE_CHECKING:
@@ -66,6 +67,15 @@ class Labels:
 
 
 @dataclass(slots=True)
+class ExtraColumn:
+    """The rewards of a further scorer, with the problem and the cluster of each row that it scored."""
+
+    problem: array[int] = field(default_factory=lambda: array("i"))
+    reward: array[float] = field(default_factory=lambda: array("d"))
+    cluster: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(slots=True)
 class Columns:
     """The columns, with one entry per row; ``category``, ``groups`` and ``extra`` have scored rows only."""
 
@@ -74,6 +84,8 @@ class Columns:
     # NaN for failed steps.
     reward: array[float] = field(default_factory=lambda: array("d"))
     content: array[int] = field(default_factory=lambda: array("Q"))
+    # The hash of its cluster; 0 for a problem of its own.
+    cluster: array[int] = field(default_factory=lambda: array("q"))
     cause: Labels = field(default_factory=lambda: Labels(names={"": 0}))
     finish: Labels = field(default_factory=Labels)
     # NaN for steps without an answer.
@@ -83,7 +95,7 @@ class Columns:
     refused: array[int] = field(default_factory=lambda: array("B"))
     category: Labels = field(default_factory=Labels)
     has_category: bool = False
-    extra: dict[str, tuple[array[int], array[float]]] = field(default_factory=dict)
+    extra: dict[str, ExtraColumn] = field(default_factory=dict)
     groups: dict[str, Labels] = field(default_factory=dict)
     totals: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
@@ -130,6 +142,7 @@ class Columns:
         self.repeat.append(row["repeat"])
         self.reward.append(math.nan if failed or reward is None else reward)
         self.content.append(content_key(row["problem_hash"]))
+        self.cluster.append(cluster_key(row.get("cluster")))
         self.cause.add(cause)
         self.finish.add(row["finish_reason"] or "")
         self.unparsed.append(unparsed)
@@ -206,9 +219,10 @@ class Columns:
             self._add_category(category)
         for name, reward in more.items():
             if reward is not None:
-                problems, rewards = self.extra.setdefault(name, (array("i"), array("d")))
-                problems.append(outcome["problem_idx"])
-                rewards.append(float(reward))
+                column = self.extra.setdefault(name, ExtraColumn())
+                column.problem.append(outcome["problem_idx"])
+                column.reward.append(float(reward))
+                column.cluster.append(self.cluster[-1])
         if self.groups or self.scored == 1:
             self._add_groups(details)
 
@@ -244,6 +258,15 @@ class Columns:
             return problem, reward
         return problem[is_scored], reward[is_scored]
 
+    def clusters(self) -> Ints | None:
+        """Return the cluster of each scored row as a code; None if no problem shares one."""
+        cluster = np.asarray(self.cluster)
+        if not cluster.any():
+            return None
+        is_scored = ~np.isnan(np.asarray(self.reward))
+        problem = np.asarray(self.problem)[is_scored]
+        return codes_of_clusters(cluster[is_scored], problem)
+
     def written(self) -> WrittenRows:
         """Return the rows for the check of the run, without the columns that it does not read."""
         no_column: Any = None
@@ -254,6 +277,7 @@ class Columns:
             repeat=np.asarray(self.repeat),
             reward=np.asarray(self.reward),
             content=np.asarray(self.content),
+            cluster=np.asarray(self.cluster),
             cause=np.asarray(self.cause.codes),
             finish=np.asarray(self.finish.codes),
             latency=np.nan_to_num(np.asarray(self.latency)),

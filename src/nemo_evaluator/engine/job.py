@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nemo_evaluator.core.hashing import digest
 from nemo_evaluator.core.types import JsonDict, Step
 from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.engine.halt import Halt, HaltKind
@@ -88,11 +89,15 @@ class Evaluation:
 
 def fingerprints_of(job: Evaluation) -> RunFingerprints:
     """Return the fingerprints of everything that a benchmark's answers and verdicts depend on."""
+    scorer = verifier_of(job).fingerprint
+    if job.environment.chosen_cluster:
+        # Earlier outcomes do not have the cluster that the user names now.
+        scorer = digest([scorer, job.environment.chosen_cluster])
     return RunFingerprints.of(
         service=job.service,
         solver=job.solver_settings,
         template=job.template,
-        scorer=verifier_of(job).fingerprint,
+        scorer=scorer,
     )
 
 

@@ -47,6 +47,7 @@ class StepRunner:
             try:
                 with _SEED:
                     problem = await context.environment.seed(step.problem_idx)
+                    context.environment.add_cluster(step.problem_idx, problem)
                     work.seed = context.template.apply(problem) if context.template else problem
                 break
             except BoundaryError as error:
@@ -68,6 +69,8 @@ class StepRunner:
 
     def take(self, step: Step, row: BatchRow) -> None:
         """Journal the row of an environment that solves and judges by itself."""
+        with _SEED:
+            self._ctx.environment.add_cluster(row.problem_idx, row.seed)
         problem = problem_hash(row.seed)
         fingerprint = self._ctx.prints.answer(problem, step)
         work = StepWork(

@@ -73,6 +73,8 @@ class StepRecorder:
         fingerprint = context.prints.verdict(work.fingerprint, work.seed)
         sealed = work.sealed if answer is not None else None
         record = outcome_record(work.step, fingerprint, outcome, timing=work.timing, of=sealed)
+        if work.seed.cluster:
+            record["cluster"] = work.seed.cluster
         if answer is None:
             record = unanswered(record, work.seed, work.problem)
         tokens = 0

@@ -22,6 +22,7 @@ from nemo_evaluator.environments._row_checks import (
 )
 from nemo_evaluator.environments._verdict import ScorerRunner, fingerprint
 from nemo_evaluator.environments.base import EnvironmentFacts, EvalEnvironment
+from nemo_evaluator.environments.clusters import checked_column, cluster_label
 from nemo_evaluator.environments.definition import (
     BenchmarkDefinition,
     DatasetSource,
@@ -58,6 +59,7 @@ class BenchmarkEnvironment(EvalEnvironment):
         self.name = self.definition.name
         self.params = self._checked(params)
         definition = self.definition = self._by_protocol()
+        self.cluster = definition.cluster
         check_requirements(definition.requirements, definition.name)
         self._config = {**definition.extra, **self.params}
         with one_write():
@@ -102,6 +104,14 @@ class BenchmarkEnvironment(EvalEnvironment):
             headline=definition.info.headline,
         )
 
+    def cluster_by(self, column: object) -> None:
+        """Use the cluster that the user names with ``params: {cluster: ...}``, a column of the prepared rows."""
+        self.chosen_cluster = checked_column(column, sorted(self._columns), self.name)
+        self.cluster = self.chosen_cluster
+
+    def add_cluster(self, idx: int, problem: SeedResult) -> None:
+        """Do nothing: `seed` sets the cluster, because it has the row."""
+
     def expect(self, problems: Sequence[int]) -> None:
         """Pass the announcement on to the dataset, which may read these rows together."""
         if isinstance(self._dataset, Rows):
@@ -110,8 +120,11 @@ class BenchmarkEnvironment(EvalEnvironment):
     async def seed(self, idx: int) -> SeedResult:
         """Build a problem from a row, with the prompt template or with ``seed_fn``."""
         row = self._dataset[idx]
+        cluster = cluster_label(self.cluster, row)
         if self._template is None:
-            return await self._seed_by_function(row, idx)
+            seeded_problem = await self._seed_by_function(row, idx)
+            seeded_problem.cluster = seeded_problem.cluster or cluster
+            return seeded_problem
         prompt = self._rendered(self._template, row)
         problem = SeedResult(
             prompt=prompt,
@@ -119,6 +132,7 @@ class BenchmarkEnvironment(EvalEnvironment):
             metadata={"source": "byob", "benchmark": self.name, **row},
             system=self.definition.system_prompt,
             shown=frozenset() if self.full_rows else self._shown,
+            cluster=cluster,
         )
         problem.messages = problem.plain_messages
         return problem

@@ -20,6 +20,12 @@ from nemo_evaluator.core.types import (
     VerifyResult,
 )
 from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.environments.clusters import (
+    ClusterKey,
+    Independent,
+    checked_column,
+    cluster_label,
+)
 
 if TYPE_CHECKING:
     from nemo_evaluator.core.types import ModelAccess
@@ -123,6 +129,10 @@ class EvalEnvironment(ABC):
     full_rows: bool = False
     # What the user should know before the first request.
     warnings: Sequence[str] = ()
+    # The column, or the function of a row, whose value problems of one cluster share; or why there are no clusters.
+    cluster: ClusterKey = None
+    # The column that the user names instead; empty for the benchmark's own.
+    chosen_cluster: str = ""
     # The dataset: a plain list, or any lazily read sequence.
     _dataset: Sequence[Any] = ()
 
@@ -155,6 +165,45 @@ class EvalEnvironment(ABC):
         Raises:
             SeedError: The problem cannot be built.
         """
+
+    def cluster_by(self, column: object) -> None:
+        """Use the cluster that the user names with ``params: {cluster: ...}``.
+
+        Args:
+            column: The column of the problems; without such a column, each problem fails with the columns it has.
+
+        Raises:
+            UsageError: It is not the name of a column.
+        """
+        self.chosen_cluster = checked_column(column, [], self.name)
+        self.cluster = self.chosen_cluster
+
+    def cluster_columns(self, idx: int, problem: SeedResult) -> Mapping[str, Any]:
+        """Return the columns of a problem that `cluster` can name: its metadata, and its row if that is a dict.
+
+        Args:
+            idx: The number of the problem.
+            problem: The problem.
+        """
+        row = self.dataset[idx] if idx < len(self.dataset) else None
+        return {**(row if isinstance(row, dict) else {}), **problem.metadata}
+
+    def add_cluster(self, idx: int, problem: SeedResult) -> None:
+        """Set the cluster of a problem; the engine calls this after `seed`.
+
+        Args:
+            idx: The number of the problem.
+            problem: The problem.
+
+        Raises:
+            UsageError: The problem has no such column.
+        """
+        if problem.cluster or self.cluster is None or isinstance(self.cluster, Independent):
+            return
+        columns = self.cluster_columns(idx, problem)
+        if isinstance(self.cluster, str):
+            checked_column(self.cluster, sorted(columns), self.name)
+        problem.cluster = cluster_label(self.cluster, columns)
 
     @abstractmethod
     async def verify(

@@ -20,6 +20,7 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict
 from nemo_evaluator.environments._environment import DEFAULT_PROTOCOL, BenchmarkEnvironment
 from nemo_evaluator.environments._scorer_code import settings_read
+from nemo_evaluator.environments.clusters import ClusterKey, Independent
 from nemo_evaluator.environments.definition import (
     BenchmarkDefinition,
     BenchmarkInfo,
@@ -35,7 +36,15 @@ from nemo_evaluator.environments.definition import (
 from nemo_evaluator.environments.registry import register
 from nemo_evaluator.scoring.types import ScorerInput
 
-__all__ = ["BenchmarkInfo", "Published", "ScorerInput", "benchmark", "image_builder", "scorer"]
+__all__ = [
+    "BenchmarkInfo",
+    "Independent",
+    "Published",
+    "ScorerInput",
+    "benchmark",
+    "image_builder",
+    "scorer",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V")
@@ -66,6 +75,7 @@ def benchmark(
     judge_prompt: JudgeFunction | None = None,
     parse_judge: JudgeFunction | None = None,
     summary: SummaryFunction | None = None,
+    cluster: ClusterKey = None,
     info: BenchmarkInfo | None = None,
     scorer_config: Mapping[str, Any] | None = None,
     **kwargs: Any,
@@ -73,6 +83,10 @@ def benchmark(
     """Register the decorated scorer as a benchmark; ``scorer_config`` becomes the scorer's ``sample.config``.
 
     The decorator returns the scorer unchanged.
+
+    ``cluster`` is the column, or a function of the row, whose value problems share that belong together, such as the
+    questions on one passage; intervals and comparisons respect these clusters. ``Independent("reason")`` says that
+    there are none.
 
     A function without parameters is not a scorer: nel then compares answers with the target, ignoring case. Other
     keywords are settings of the scorer too, if it reads ``sample.config`` by that name. See the guide "Write your own
@@ -104,6 +118,7 @@ def benchmark(
         judge_prompt=judge_prompt,
         parse_judge=parse_judge,
         summary=summary,
+        cluster=cluster,
         info=info or BenchmarkInfo(),
     )
 

@@ -9,6 +9,7 @@ from nemo_evaluator.core.code_words import source_file
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.types import JsonDict, SeedResult
 from nemo_evaluator.core.values import dataclass, field
+from nemo_evaluator.environments.clusters import ClusterKey
 
 DatasetSource: TypeAlias = str | Path | Callable[..., Any]
 FewShotFormat: TypeAlias = str | Callable[[JsonDict], str]
@@ -88,6 +89,8 @@ class BenchmarkDefinition:
     parse_judge: JudgeFunction | None = None
     # Computes further scores of the benchmark from the scoring details of all rows.
     summary: SummaryFunction | None = None
+    # What problems of one cluster share, or why there are no clusters; None if the author does not say.
+    cluster: ClusterKey = None
     info: BenchmarkInfo = field(default_factory=BenchmarkInfo)
     score: Callable[..., Any] | None = None
     image_builder: Callable[..., Any] | None = None

@@ -18,6 +18,8 @@ from nemo_evaluator.environments.base import EvalEnvironment
 _log = logging.getLogger(__name__)
 E = TypeVar("E", bound=type[EvalEnvironment])
 
+# The parameter of every benchmark that names the column whose value problems of one cluster share.
+_CLUSTER: Final = "cluster"
 _BUILTIN: Final = "nemo_evaluator.benchmarks"
 _DATASETS: Final = Path(__file__).parent / "data" / "harbor.json"
 
@@ -81,14 +83,19 @@ def get_environment(
         common_options["num_examples"] = num_examples
     if num_fewshot is not None:
         common_options["num_fewshot"] = num_fewshot
+    keywords: JsonDict = dict(params or {})
     if "://" in name:
-        return _open_uri(name, common_options | (params or {}))
+        cluster = keywords.pop(_CLUSTER, None)
+        opened = _open_uri(name, common_options | keywords)
+        return _clustered(opened, cluster)
     environment = environment_class(name)
     accepted = inspect.signature(environment).parameters
+    cluster = None
+    if not _has_own_cluster(environment):
+        cluster = keywords.pop(_CLUSTER, None)
     accepts_any_name = any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()
     )
-    keywords: JsonDict = dict(params or {})
     for key in keywords:
         if not accepts_any_name and key not in accepted:
             own_parameters = sorted({*accepted} - {"num_examples", "num_fewshot"})
@@ -100,7 +107,21 @@ def get_environment(
             keywords[key] = value
         elif value and key == "num_fewshot":
             raise UsageError(f"benchmark {name!r} has no few-shot examples", hint="remove fewshot")
-    return environment(**keywords)
+    return _clustered(environment(**keywords), cluster)
+
+
+def _has_own_cluster(environment: type[EvalEnvironment]) -> bool:
+    """Return whether a benchmark has a parameter of its own with the name ``cluster``."""
+    definition = getattr(environment, "definition", None)
+    own_parameters = inspect.signature(environment).parameters
+    return _CLUSTER in own_parameters or (definition is not None and _CLUSTER in definition.params)
+
+
+def _clustered(environment: EvalEnvironment, cluster: object) -> EvalEnvironment:
+    """Return the environment with the cluster that the user names; None if the user names none."""
+    if cluster is not None:
+        environment.cluster_by(cluster)
+    return environment
 
 
 def _open_uri(uri: str, keywords: JsonDict) -> EvalEnvironment:

@@ -105,6 +105,8 @@ def paired(report: RegressionReport) -> list[str]:
     pairing_line = (
         f"{words.counted(report.pairing.paired, 'problem')} paired by {report.pairing.by}"
     )
+    if report.pairing.clusters is not None:
+        pairing_line += f", in {words.counted(report.pairing.clusters, 'cluster')}"
     moved = _moved(report)
     if moved:
         pairing_line += f": {moved}"

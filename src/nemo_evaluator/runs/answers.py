@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nemo_evaluator.core.json_coerce import as_dict
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.runs.shared_texts import SharedTexts
 
 _DELIMITERS: Final = (
     ("<think>", "</think>"),
@@ -30,6 +31,7 @@ class Answers:
         labels: Labelled rows by label.
         tripwires: Rows in which an agent tried to access its own grading, by tripwire.
         rewarded_trips: Those of them that got a reward.
+        shared_texts: Long texts that several problems share.
     """
 
     scored: int = 0
@@ -44,6 +46,7 @@ class Answers:
     # Agents that tried to access their own grading, and those of them that were rewarded.
     tripwires: Counter[str] = field(default_factory=Counter)
     rewarded_trips: int = 0
+    shared_texts: SharedTexts = field(default_factory=SharedTexts)
 
     def share(self, count: int) -> float:
         """Return a count as a share of the scored rows."""
@@ -62,6 +65,7 @@ class Answers:
         expected = get("expected_answer")
         if not expected or not str(expected).strip():
             self.unkeyed += 1
+        self.shared_texts.add(data)
         if get("attempts") != 1:
             self.retried += row.attempts > 1
         tripped = as_dict(as_dict(get("scoring_details")).get("tripwires"))

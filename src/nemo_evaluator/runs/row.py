@@ -113,6 +113,11 @@ class Row:
         return category_of(self.data)
 
     @property
+    def cluster(self) -> str:
+        """What the problem shares with others; empty for a problem of its own."""
+        return str(self.data.get("cluster") or "")
+
+    @property
     def attempts(self) -> int:
         """How often the sample was attempted."""
         return as_whole(self.data.get("attempts")) or 1

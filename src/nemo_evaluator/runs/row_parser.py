@@ -25,6 +25,7 @@ COLUMNS: Final = {
     "repeat": np.int32,
     "reward": np.float64,
     "content": np.uint64,
+    "cluster": np.int64,
     "prompt": np.int64,
     "expected": np.int64,
     "category": np.int32,
@@ -134,6 +135,7 @@ class RowColumns:
             repeat,
             reward,
             content_key(get("problem_hash")),
+            cluster_key(get("cluster")),
             hash(get("prompt") or ""),
             _answer_key(get("expected_answer")),
             self.categories[NO_CATEGORY if category is None else category],
@@ -217,6 +219,13 @@ def content_key(found: Any) -> int:
         number = int.from_bytes(hashlib.blake2b(str(found).encode(), digest_size=8).digest())
     # All digits are folded into 64 bits; 0 is reserved for "no hash".
     return (number ^ (number >> 64)) & _64_BITS or 1
+
+
+def cluster_key(cluster: Any) -> int:
+    """Return a hash of a cluster's label, the same within a process; 0 for a row without one."""
+    if not cluster:
+        return 0
+    return hash(str(cluster)) or 1
 
 
 def _answer_key(expected: Any) -> int:

@@ -27,6 +27,7 @@ class RowTable:
     """The columns of a run.
 
     ``reward`` is NaN on a failed row; ``content``, ``prompt`` and ``expected`` are digests, 0 if a row has none.
+    ``cluster`` is a digest of what its problem shares with others, 0 for a problem of its own.
     ``unanswered`` marks answers that are empty or content-filtered without being right.
     ``tokens`` are those of the answer, ``total`` those of the whole exchange, 0 if a row does not record them.
     """
@@ -36,6 +37,7 @@ class RowTable:
     repeat: Ints
     reward: Floats
     content: Keys
+    cluster: Ints
     prompt: Ints
     expected: Ints
     category: Ints

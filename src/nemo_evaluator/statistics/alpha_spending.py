@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from nemo_evaluator.core.json_coerce import as_dict
+from nemo_evaluator.statistics.clusters import usable_clusters
 from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import Interval, mean_interval
 from nemo_evaluator.statistics.sequential import MeanSequence
@@ -48,21 +49,24 @@ class Spending:
     looking: float
     last: float
 
-    def reading(self, values: Floats, fixed: Reading, *, reach: float = 1.0) -> Reading:
+    def reading(
+        self, values: Floats, fixed: Reading, *, reach: float = 1.0, clustered: bool = False
+    ) -> Reading:
         """The evidence of ``values`` about their mean.
 
         Args:
             values: Values between -``reach`` and ``reach``.
             fixed: Their evidence if their number had been fixed in advance.
             reach: The largest possible size of a value; infinite when unknown.
+            clustered: Whether values belong to clusters; then looks before the planned end are no evidence.
         """
         if not self.looking or not len(values):
             return fixed
         parts: list[_ErrorShare] = []
         if self.last:
             parts.append(_ErrorShare(self.last, fixed))
-        # A confidence sequence needs a known range.
-        if math.isfinite(reach):
+        # A confidence sequence needs a known range and independent values.
+        if math.isfinite(reach) and not clustered:
             sequence = MeanSequence(low=-reach, high=reach)
             sequence.add(values)
             parts.append(_ErrorShare(self.looking, sequence))
@@ -81,14 +85,10 @@ class Spending:
         """``intervals.mean_interval``, at the level that this spending allows.
 
         Returns:
-            The interval; without bounds for values beyond [0, 1] when only looks could give them.
-
-        Raises:
-            ValueError: The run had a stop rule and its problems are clustered.
+            The interval; without bounds for values beyond [0, 1] or in clusters when only looks could give them.
         """
         values = np.asarray(values, dtype=np.float64)
-        if self.looking and clusters is not None:
-            raise ValueError("a stop rule needs independent problems, not clusters of problems")
+        clusters = usable_clusters(clusters)
         alpha = 1 - confidence
         last_alpha = alpha * (self.last or 1.0)
         last_interval = mean_interval(
@@ -100,6 +100,9 @@ class Spending:
         )
         if not self.looking or not len(values):
             return last_interval
+        if clusters is not None:
+            # A confidence sequence needs independent problems, so only the look at the planned end counts.
+            return last_interval if self.last else replace(last_interval, lower=None, upper=None)
         beyond_unit_range = values.min() < 0.0 or values.max() > 1.0
         if beyond_unit_range and self.last:
             return last_interval

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from nemo_evaluator.statistics._scipy import t_quantile
 from nemo_evaluator.statistics.bootstrap import SEED, central_quantiles
-from nemo_evaluator.statistics.difference import Centred, Difference
+from nemo_evaluator.statistics.difference import Difference
+from nemo_evaluator.statistics.evidence import Centred
 from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.intervals import (
     Interval,
@@ -17,7 +18,7 @@ from nemo_evaluator.statistics.intervals import (
     shrunk_variance,
     wilson_modified,
 )
-from nemo_evaluator.statistics.ppi import Estimate, Labelled, ppi_mean
+from nemo_evaluator.statistics.ppi import Estimate, Labelled, ppi_mean, unseen_variance
 
 Flags: TypeAlias = NDArray[np.bool_]
 # Below this number of labels the judge's error rate is too uncertain for a formula.
@@ -106,7 +107,7 @@ def _wilson_interval(
     value = min(max(estimate.value, 0.0), 1.0)
     labels_size = data.effective
     variance = _cautious_variance(
-        variance=estimate.error**2,
+        variance=estimate.error**2 + unseen_variance(data),
         largest=value * (1 - value) / labels_size,
         informative=informative,
         effective_labels=labels_size,
@@ -248,12 +249,14 @@ def corrected_difference(
     influence = _least_influence(sides, problems)
     difference = 0.0
     largest_variance = 0.0
+    unseen = 0.0
     for side, trust in zip(sides, influence.trusts.tolist(), strict=True):
         difference += side.factor * side.mean(trust)
         largest_variance += side.largest_variance()
+        unseen += side.factor * side.factor * unseen_variance(side.data)
     labelled_influence = influence.per_problem[_has_label(sides, problems)]
     variance = _cautious_variance(
-        variance=float(influence.per_problem @ influence.per_problem),
+        variance=float(influence.per_problem @ influence.per_problem) + unseen,
         largest=largest_variance,
         informative=_informative_labels(labelled_influence),
         effective_labels=min(side.data.effective for side in sides),

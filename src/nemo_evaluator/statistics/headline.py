@@ -15,6 +15,7 @@ import numpy as np
 
 from nemo_evaluator.statistics.alpha_spending import PLANNED, Spending
 from nemo_evaluator.statistics.bootstrap import few_levels, resampled
+from nemo_evaluator.statistics.clusters import usable_clusters
 from nemo_evaluator.statistics.groups import Floats, Ints, Problems, by_problem, is_binary
 from nemo_evaluator.statistics.intervals import Interval
 
@@ -53,7 +54,7 @@ def headline_scores(
     problems = by_problem(problem, reward)
     problem_clusters: Ints | None = None
     if clusters is not None:
-        problem_clusters = np.asarray(clusters)[problems.first]
+        problem_clusters = usable_clusters(np.asarray(clusters)[problems.first])
     binary = is_binary(reward)
     mean = spending.mean_interval(
         problems.means,
@@ -64,8 +65,8 @@ def headline_scores(
     if not binary:
         return {"mean_reward": score(mean)}
     pass_at_1 = score(mean)
-    # The bootstrap cannot correct for looks at unfinished data.
-    if spending == PLANNED:
+    # The bootstrap can correct neither for looks at unfinished data nor for clusters.
+    if spending == PLANNED and problem_clusters is None:
         _add_bootstrap_bounds(pass_at_1, problems.means)
     scores = {"pass@1": pass_at_1}
     ks_beyond_1 = [k for k in useful_ks(max(repeats, 1)) if k > 1]
@@ -104,10 +105,12 @@ def score(interval: Interval) -> ScoreEntry:
     }
 
 
-def scorer_score(problem: Ints, reward: Floats, spending: Spending = PLANNED) -> ScoreEntry:
-    """The entry ``scorer:<name>`` of an additional scorer."""
+def scorer_score(
+    problem: Ints, reward: Floats, spending: Spending = PLANNED, *, clusters: Ints | None = None
+) -> ScoreEntry:
+    """The entry ``scorer:<name>`` of an additional scorer; the arguments are those of ``headline_scores``."""
     reward = np.asarray(reward, dtype=np.float64)
-    entry = score(_mean_interval(problem, reward, spending))
+    entry = score(_mean_interval(problem, reward, spending, clusters=clusters))
     entry["correct"] = int((reward > 0).sum())
     entry["total"] = len(reward)
     return entry
@@ -132,7 +135,13 @@ def summary_scores(reward: Floats) -> SummaryEntry:
 
 
 def category_scores(
-    codes: Ints, names: Sequence[str], problem: Ints, reward: Floats, spending: Spending = PLANNED
+    codes: Ints,
+    names: Sequence[str],
+    problem: Ints,
+    reward: Floats,
+    spending: Spending = PLANNED,
+    *,
+    clusters: Ints | None = None,
 ) -> dict[str, GroupEntry]:
     """The mean reward of each category.
 
@@ -142,12 +151,15 @@ def category_scores(
         problem: The problem id of each row.
         reward: The reward of each row.
         spending: How the error is divided.
+        clusters: A code per row for problems that belong together.
 
     Returns:
         ``{category: {mean_reward, n, ci_lower, ci_upper, ci_method}}``; n counts rows.
     """
     scores: dict[str, GroupEntry] = {}
-    for code, entry in _scores_by_code(codes, problem, reward, spending=spending):
+    for code, entry in _scores_by_code(
+        codes, problem, reward, spending=spending, clusters=clusters
+    ):
         scores[names[code]] = entry
     return scores
 
@@ -157,6 +169,8 @@ def breakdowns(
     problem: Ints,
     reward: Floats,
     spending: Spending = PLANNED,
+    *,
+    clusters: Ints | None = None,
 ) -> dict[str, list[BreakdownEntry]]:
     """The mean reward by the values of each field.
 
@@ -165,33 +179,35 @@ def breakdowns(
         problem: The problem id of each row.
         reward: The reward of each row.
         spending: How the error is divided.
+        clusters: A code per row for problems that belong together.
 
     Returns:
         ``{field: [{group, n, mean_reward, ci_lower, ci_upper, ci_method}]}``; n counts rows.
     """
     scores: dict[str, list[BreakdownEntry]] = {}
     for field, (codes, names) in fields.items():
-        entries = _scores_by_code(codes, problem, reward, spending=spending)
+        entries = _scores_by_code(codes, problem, reward, spending=spending, clusters=clusters)
         scores[field] = [{"group": names[code], **entry} for code, entry in entries]
     return scores
 
 
 def _scores_by_code(
-    codes: Ints, problem: Ints, reward: Floats, spending: Spending
+    codes: Ints, problem: Ints, reward: Floats, *, spending: Spending, clusters: Ints | None
 ) -> list[tuple[int, GroupEntry]]:
     """Each code with the mean reward of its rows."""
     codes = np.asarray(codes)
     problem = np.asarray(problem)
     reward = np.asarray(reward, dtype=np.float64)
     single_answers = len(by_problem(problem, reward)) == len(reward)
-    if single_answers and is_binary(reward):
+    if single_answers and clusters is None and is_binary(reward):
         return _single_answer_scores(codes, reward, spending)
     order = np.argsort(codes, kind="stable")
     present_codes, starts = np.unique(codes[order], return_index=True)
     rows_of_codes = np.split(order, starts[1:])
     scores: list[tuple[int, GroupEntry]] = []
     for code, rows in zip(present_codes.tolist(), rows_of_codes, strict=True):
-        interval = _mean_interval(problem[rows], reward[rows], spending)
+        group_clusters = None if clusters is None else clusters[rows]
+        interval = _mean_interval(problem[rows], reward[rows], spending, clusters=group_clusters)
         entry = _mean_score(interval)
         entry["n"] = len(rows)
         scores.append((int(code), entry))
@@ -231,14 +247,21 @@ def _single_answer_scores(
 
 
 def _mean_interval(
-    problem: Ints, reward: Floats, spending: Spending, confidence: float = 0.95
+    problem: Ints,
+    reward: Floats,
+    spending: Spending,
+    *,
+    clusters: Ints | None = None,
+    confidence: float = 0.95,
 ) -> Interval:
     """The interval of the mean reward over problems."""
     problems = by_problem(problem, reward)
+    problem_clusters = None if clusters is None else np.asarray(clusters)[problems.first]
     return spending.mean_interval(
         problems.means,
         answers=problems.rows,
         binary=is_binary(reward),
+        clusters=problem_clusters,
         confidence=confidence,
     )
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from nemo_evaluator.statistics._scipy import beta_quantile, gamma_quantile, t_quantile
+from nemo_evaluator.statistics.clusters import ClusterSpread, cluster_spread, usable_clusters
 from nemo_evaluator.statistics.groups import Floats, Ints, is_binary
 
 # See ``shrunk_variance``; both numbers were chosen by simulation.
@@ -32,7 +33,7 @@ class Interval:
         lower: The lower bound; None when the data hold no information about the spread.
         upper: The upper bound; None likewise.
         method: The name of the method, recorded as ``ci_method``.
-        n: Number of independent units.
+        n: Number of problems.
     """
 
     value: float
@@ -241,59 +242,8 @@ def t_interval(values: Floats, *, confidence: float = 0.95) -> Interval:
     return replace(interval, method="t")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSpread:
-    """The cluster-robust variance of a mean.
-
-    Attributes:
-        variance: The variance of the mean.
-        df: Its degrees of freedom: clusters - 1.
-        least_n: The effective sample size if values within a cluster were all alike: n² / Σ size².
-    """
-
-    variance: float
-    df: int
-    least_n: float
-
-
-def cluster_spread(values: Floats, clusters: Ints | None) -> ClusterSpread:
-    """Variance of the mean of ``values`` when values of one cluster may be correlated (Liang and Zeger 1986).
-
-    With the sum s of each of G clusters' residuals, the variance is Σ s² · G / (G - 1) / n².
-
-    Args:
-        values: The values.
-        clusters: The cluster of each value; None when all values are independent.
-    """
-    n = len(values)
-    residuals = _residuals(values)
-    if clusters is None:
-        sum_of_squares = float(residuals @ residuals)
-        variance_of_mean = sum_of_squares / (n * max(n - 1, 1))
-        return ClusterSpread(variance_of_mean, df=n - 1, least_n=float(n))
-    _, cluster_of_value, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    groups = len(sizes)
-    least_n = n * n / float(sizes @ sizes)
-    # One cluster holds no information about the variance between clusters.
-    if groups < 2:
-        return ClusterSpread(variance=0.0, df=groups - 1, least_n=least_n)
-    cluster_sums = np.bincount(cluster_of_value, weights=residuals, minlength=groups)
-    sum_of_squares = float(cluster_sums @ cluster_sums)
-    variance_of_mean = sum_of_squares * groups / (groups - 1) / n**2
-    return ClusterSpread(variance_of_mean, df=groups - 1, least_n=least_n)
-
-
-def _residuals(values: Floats) -> Floats:
-    """The values minus their mean; exactly 0 for equal values, whose mean may differ from them by a rounding error."""
-    has_spread = np.ptp(values) > 0
-    if not has_spread:
-        return np.zeros(len(values))
-    residuals: Floats = values - values.mean()
-    return residuals
-
-
 def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95) -> Interval:
-    """Cluster-robust interval with Student's t on (clusters - 1) degrees of freedom.
+    """Cluster-robust interval (CR2) with Student's t on Satterthwaite's degrees of freedom.
 
     Args:
         values: The values.
@@ -308,9 +258,8 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
         return Interval.without_bounds(method="cluster_t")
     mean = float(values.mean())
     spread = cluster_spread(values, clusters)
-    units = spread.df + 1
-    if spread.df < 1 or spread.variance == 0.0:
-        return Interval.without_bounds(mean, method="cluster_t", n=units)
+    if spread.units < 2 or spread.variance == 0.0:
+        return Interval.without_bounds(mean, method="cluster_t", n=len(values))
     standard_error = math.sqrt(spread.variance)
     half_width = t_quantile(0.5 + confidence / 2, spread.df) * standard_error
     return Interval(
@@ -318,7 +267,7 @@ def cluster_t(values: Floats, clusters: Ints | None, *, confidence: float = 0.95
         lower=mean - half_width,
         upper=mean + half_width,
         method="cluster_t",
-        n=units,
+        n=len(values),
     )
 
 
@@ -352,7 +301,7 @@ def cluster_wilson(
         return Interval.without_bounds(method="cluster_wilson")
     mean = min(1.0, max(0.0, float(values.mean())))
     spread = cluster_spread(values, clusters)
-    if spread.df < 1:
+    if spread.units < 2:
         return wilson(mean * spread.least_n, spread.least_n, confidence=confidence)
     variance = spread.variance
     degrees_of_freedom = spread.df
@@ -415,6 +364,7 @@ def mean_interval(
     if n == 0:
         return Interval.without_bounds(method="none")
     single_answers = answers is None or answers == n
+    clusters = usable_clusters(clusters)
     independent = clusters is None
     if binary and independent and single_answers and is_binary(values):
         successes = float(values.sum())

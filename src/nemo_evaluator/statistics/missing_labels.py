@@ -12,7 +12,8 @@ from nemo_evaluator.statistics.corrected_score import (
     corrected_mean,
     corrected_pair,
 )
-from nemo_evaluator.statistics.difference import Centred, Difference, Span
+from nemo_evaluator.statistics.difference import Difference
+from nemo_evaluator.statistics.evidence import Centred, Span
 from nemo_evaluator.statistics.intervals import Interval
 from nemo_evaluator.statistics.ppi import Labelled
 

@@ -7,11 +7,16 @@ the quality of the judge; a good judge gives a narrower interval than the labels
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from nemo_evaluator.statistics.groups import Floats, Ints
+
+# A draw by level has one probability per level, and at most so many levels of at most this width.
+_MOST_LEVELS: Final = 10
+_LEVEL_WIDTH: Final = 0.25
+_CHANCE_DIGITS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,39 @@ def _tuned_lambda(data: Labelled) -> float:
         return 0.0
     optimum = moments.covariance / moments.judge_variance * unlabelled_rows / rows
     return min(max(optimum, 0.0), 1.0)
+
+
+def unseen_variance(data: Labelled) -> float:
+    """The variance that a stratified draw hides where the labels of a level of the judge's grades are nearly all equal.
+
+    Thirty labels of 0 in a level do not prove that the next one is 0 too. The share of labels is smoothed by a
+    quarter of a label of each kind; the result is what this adds to the variance of the mean.
+
+    Args:
+        data: Grades and labels in [0, 1].
+
+    Returns:
+        The additional variance; 0 for a draw that is not by level.
+    """
+    if data.uniform or data.chance is None:
+        return 0.0
+    chances, level_of_row = np.unique(np.round(data.chance, _CHANCE_DIGITS), return_inverse=True)
+    if len(chances) > _MOST_LEVELS:
+        return 0.0
+    rows = len(data.judge)
+    unseen = 0.0
+    for level in range(len(chances)):
+        in_level = level_of_row == level
+        judge = data.judge[in_level]
+        labels = data.human[in_level & (data.known > 0)]
+        if not len(labels) or float(np.ptp(judge)) > _LEVEL_WIDTH:
+            continue
+        level_share = len(judge) / rows
+        mean = float(labels.mean())
+        smoothed_mean = (float(labels.sum()) + 0.25) / (len(labels) + 0.5)
+        excess = smoothed_mean * (1 - smoothed_mean) - mean * (1 - mean)
+        unseen += level_share**2 * max(excess, 0.0) / len(labels)
+    return unseen
 
 
 class _Moments(NamedTuple):

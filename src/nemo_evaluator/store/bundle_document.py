@@ -257,6 +257,14 @@ class PlanEntry(TypedDict):
     shard_range: NotRequired[list[int]]
 
 
+class ClustersEntry(TypedDict):
+    """How many scored problems belong to how many clusters, and the size of the largest one."""
+
+    problems: int
+    clusters: int
+    largest: int
+
+
 class BenchmarkEntry(TypedDict):
     """The part of a bundle with the scores.
 
@@ -274,6 +282,7 @@ class BenchmarkEntry(TypedDict):
     bounds: BoundsEntry | None
     scores: JsonDict
     categories: dict[str, GroupEntry]
+    clusters: NotRequired[ClustersEntry]
     tamper: NotRequired[TamperEntry]
     canaries: NotRequired[dict[str, JudgeCheck]]
     fallback: NotRequired[dict[str, int]]

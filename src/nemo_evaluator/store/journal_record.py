@@ -123,6 +123,7 @@ class OutcomeFields(QuestionFields, total=False):
     label: str
     failure: FailureFields
     attempts: int
+    cluster: str
     timing: Timing
     of: str
     crc: str

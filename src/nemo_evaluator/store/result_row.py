@@ -34,6 +34,7 @@ class ResultRow(TypedDict):
     failure: FailureFields | None
     attempts: int
     problem_hash: str
+    cluster: NotRequired[str]
     unparsed: NotRequired[bool]
     label: NotRequired[str]
     cost_usd: NotRequired[float]

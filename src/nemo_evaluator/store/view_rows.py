@@ -79,6 +79,9 @@ def result_row(answer: AnswerRecord | None, outcome: OutcomeRecord) -> ResultRow
         "attempts": int(outcome.get("attempts") or reply.get("attempts") or 1),
         "problem_hash": question.get("problem_hash", ""),
     }
+    cluster = outcome.get("cluster")
+    if cluster:
+        row["cluster"] = cluster
     if details.get("unparsed"):
         row["unparsed"] = True
     if outcome.get("label"):

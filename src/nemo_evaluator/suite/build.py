@@ -130,7 +130,9 @@ class Builder:
             sandboxes=open_sandboxes(bench, environment, self._run_id, stack=stack),
             door=open_door(bench, environment, bound_solver, clients=clients, stack=stack),
             resume=resume,
-            stop_rule=build_stop_rule(bench, environment.name, task.root),
+            stop_rule=build_stop_rule(
+                bench, environment.name, task.root, cluster=environment.cluster
+            ),
             budgets=self._budgets(key, bench),
             step_limits=_step_limits(bench),
             traffic=open_traffic_log(task, self._traffic, stack),

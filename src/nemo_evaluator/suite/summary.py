@@ -188,13 +188,19 @@ def _row(result: BenchmarkResult, score: Score, bench: BenchmarkEntry) -> tuple[
 
 
 def _sample_size(bench: BenchmarkEntry) -> str:
-    """Return the size of the sample behind the interval: problems and repeats, or scored rows if some are missing."""
+    """Return the size of the sample behind the interval: problems and repeats, or scored rows if some are missing.
+
+    Problems that belong together are followed by the number of their clusters.
+    """
     scored = bench["coverage"]["scored"]
-    if scored != bench["coverage"]["planned"]:
-        return f"{scored:,}"
     samples = f"{bench['samples']:,}"
-    if bench["repeats"] > 1:
+    if scored != bench["coverage"]["planned"]:
+        samples = f"{scored:,}"
+    elif bench["repeats"] > 1:
         samples += f" x{bench['repeats']}"
+    clusters = bench.get("clusters")
+    if clusters is not None:
+        samples += f" in {clusters['clusters']:,}"
     return samples
 
 

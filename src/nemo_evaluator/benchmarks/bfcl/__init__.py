@@ -98,6 +98,11 @@ def seed(row: JsonDict, idx: int) -> SeedResult:
     )
 
 
+def shared_functions(row: JsonDict) -> bytes:
+    """Return the functions that a request can call; several requests may share them."""
+    return orjson.dumps(row["function"])
+
+
 SELF_TEST: Final = SelfTest(
     mirror_rows=1664,
     params={
@@ -121,6 +126,7 @@ SELF_TEST: Final = SelfTest(
     dataset=dataset,
     seed_fn=seed,
     params={"categories": list(CATEGORIES)},
+    cluster=shared_functions,
     info=BenchmarkInfo(
         title="BFCL (single turn)",
         group="tools",

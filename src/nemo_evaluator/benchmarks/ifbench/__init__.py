@@ -5,7 +5,7 @@ from typing import Final
 from nemo_evaluator.benchmarks._instructions import check_all, prepare, summary
 from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.ifbench import form, prose
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput
 
 CHECKS = form.CHECKS | prose.CHECKS
@@ -21,6 +21,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=300, has_target=False)
     prompt="{prompt}",
     carried=("arguments",),
     summary=summary,
+    cluster=Independent("each prompt was written on its own"),
     info=BenchmarkInfo(
         title="IFBench",
         group="instructions",

@@ -10,7 +10,7 @@ from nemo_evaluator.benchmarks._self_test import SelfTest
 from nemo_evaluator.benchmarks.ifeval.sentences import count_capital_words, count_sentences
 from nemo_evaluator.core.lazy import optional
 from nemo_evaluator.core.types import JsonDict
-from nemo_evaluator.environments.custom import BenchmarkInfo, Published, benchmark
+from nemo_evaluator.environments.custom import BenchmarkInfo, Independent, Published, benchmark
 from nemo_evaluator.scoring import Score, ScorerInput
 
 _SHORT_TEXT: Final = 40
@@ -299,6 +299,7 @@ SELF_TEST: Final = SelfTest(mirror_rows=541, has_target=False)
     prompt="{prompt}",
     carried=("arguments",),
     summary=summary,
+    cluster=Independent("each prompt was written on its own"),
     info=BenchmarkInfo(
         title="IFEval",
         group="instructions",

@@ -16,6 +16,7 @@ from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.calibration import LabelDraw
 from nemo_evaluator.runs.labels import Label
 from nemo_evaluator.runs.row import Row
+from nemo_evaluator.statistics.clusters import usable_clusters
 from nemo_evaluator.statistics.groups import Floats, Ints
 from nemo_evaluator.statistics.ppi import Labelled
 
@@ -41,6 +42,7 @@ class JudgedRows:
     Attributes:
         keys: Problem and repeat of each row.
         content: The hash of its problem.
+        clusters: What its problem shares with others; empty for a problem of its own.
         answers: The hash of its answer.
         length: The length of its answer.
         rewards: The rewards of each judge; NaN where a judge gave none.
@@ -51,6 +53,7 @@ class JudgedRows:
 
     keys: list[tuple[int, int]] = field(default_factory=list)
     content: list[str] = field(default_factory=list)
+    clusters: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     length: list[int] = field(default_factory=list)
     rewards: dict[str, list[float]] = field(default_factory=dict)
@@ -102,11 +105,14 @@ class JudgedRows:
         )
 
     def _clusters(self, graded: Flags) -> Ints | None:
-        """The problem of each graded row; None when every row has a problem of its own."""
-        problems = np.array([problem for problem, _ in self.keys], dtype=np.int64)
-        problem_of_row = problems[graded]
-        has_repeats = len(np.unique(problem_of_row)) < len(problem_of_row)
-        return problem_of_row if has_repeats else None
+        """The cluster of each graded row, or its problem; None when every row has a problem of its own."""
+        codes: dict[tuple[str, int], int] = {}
+        code_of_row: list[int] = []
+        for (problem, _), cluster in zip(self.keys, self.clusters, strict=True):
+            group = (cluster, 0) if cluster else ("", problem)
+            code_of_row.append(codes.setdefault(group, len(codes)))
+        graded_codes = np.array(code_of_row, dtype=np.int64)[graded]
+        return usable_clusters(graded_codes)
 
     def _by_row(self, values: Mapping[tuple[int, int], float | None]) -> Floats:
         """A column of values by row, NaN where there is none."""
@@ -124,6 +130,7 @@ class JudgedRows:
         self._add_rewards(rewards)
         self.keys.append(row.key)
         self.content.append(row.problem_hash or str(row.problem_idx))
+        self.clusters.append(row.cluster)
         # The hash shows whether a label is still about the same answer.
         answer_hash = digest_parts(row.response)[:_HASH_LENGTH]
         self.answers.append(answer_hash)

@@ -1,5 +1,7 @@
 """Two runs with human labels: the difference that people would find, for comparisons and gates."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -86,7 +88,7 @@ def labelled_pair(
     except UsageError as error:
         return None, [f"labels are left out: {error.message}"]
     shared_problems = set(baseline_side.problems) & set(candidate_side.problems)
-    codes = {problem: code for code, problem in enumerate(sorted(shared_problems))}
+    codes = _cluster_codes(sorted(shared_problems), baseline_side, candidate_side)
     pair = LabelledPair(_restricted(baseline_side, codes), _restricted(candidate_side, codes))
     if min(_given(pair.baseline), _given(pair.candidate)) < LEAST:
         return None, [
@@ -127,12 +129,30 @@ def _notes(pair: LabelledPair, *, stray: int) -> list[str]:
     return notes
 
 
+def _cluster_codes(problems: list[str], *sides: _LabelledSide) -> dict[str, int]:
+    """The number of each problem's cluster; a problem without one is a cluster of its own."""
+    cluster_of: dict[str, str] = {}
+    for side in sides:
+        for problem, cluster in zip(side.problems, side.clusters, strict=True):
+            if cluster:
+                cluster_of[problem] = cluster
+    codes: dict[tuple[str, str], int] = {}
+    code_of_problem: dict[str, int] = {}
+    for problem in problems:
+        cluster = cluster_of.get(problem, "")
+        group = (cluster, "") if cluster else ("", problem)
+        code_of_problem[problem] = codes.setdefault(group, len(codes))
+    return code_of_problem
+
+
 class _LabelledSide(NamedTuple):
     """One run of a labelled pair."""
 
     labels: CompletedLabels
     # The problem of each row, by content or index.
     problems: list[str]
+    # What the problem of each row shares with others.
+    clusters: list[str]
     # Number of labels on rows that were not drawn.
     stray: int
 
@@ -158,7 +178,8 @@ def _labelled_side(
     check_draw(rows, used_labels, draw, convenience=False)
     problems = [str(problem) for problem, _ in rows.keys] if by_index else rows.content
     stray = len(labels) - len(used_labels)
-    return _LabelledSide(completed(rows, used_labels, draw), problems, stray)
+    labels_of_rows = completed(rows, used_labels, draw)
+    return _LabelledSide(labels_of_rows, problems, rows.clusters, stray=stray)
 
 
 def _restricted(side: _LabelledSide, codes: dict[str, int]) -> CompletedLabels:

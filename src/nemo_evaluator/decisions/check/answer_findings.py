@@ -30,6 +30,8 @@ _USUAL_ENDS: Final = frozenset(
 )
 # The share of empty expected answers above which the score is doubtful.
 _MOST_EMPTY: Final = 0.01
+# From this share of problems with a shared long text on, the check notes it.
+_SHARING: Final = 0.1
 # Scores in bundles are rounded.
 _ROUNDING: Final = 1e-3
 
@@ -40,6 +42,22 @@ def tampering(subject: CheckedRun) -> Iterator[Finding]:
     if tampering is not None:
         level = Level.INVALID if tampering.too_much else Level.DEGRADED
         yield Finding("tamper", level, tampering.words, failure_class=FailureClass.UNKNOWN)
+
+
+def clusters(subject: CheckedRun) -> Iterator[Finding]:
+    """Problems that share a passage, in a run whose rows name no clusters."""
+    shared_texts = subject.answers.shared_texts
+    groups = shared_texts.groups()
+    sharing = sum(groups)
+    if sharing < shared_texts.problems * _SHARING:
+        return
+    if groups:
+        message = (
+            f"problems share long texts, such as a passage ({counted(len(groups), 'text')}, up to {max(groups)} "
+            "problems each), and the intervals treat them as independent; name the column with params.cluster or "
+            "@benchmark(cluster=...)"
+        )
+        yield Finding("clusters", Level.NOTE, message)
 
 
 def repeats(subject: CheckedRun) -> Iterator[Finding]:

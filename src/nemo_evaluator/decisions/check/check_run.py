@@ -30,6 +30,7 @@ _CHECKS: Final[tuple[Callable[[CheckedRun], Iterator[Finding]], ...]] = (
     answer_findings.tampering,
     run_findings.accounting,
     answer_findings.repeats,
+    answer_findings.clusters,
     answer_findings.score,
     answer_findings.no_answers,
     answer_findings.expected_answers,

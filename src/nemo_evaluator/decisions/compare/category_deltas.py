@@ -41,9 +41,10 @@ def category_deltas(
     problems_by_category = np.split(order, starts[1:])
     entries: dict[str, CategoryDelta] = {}
     for code, problems in zip(present.tolist(), problems_by_category, strict=True):
-        baseline_rewards = pairing.baseline.rewards[problems]
-        candidate_rewards = pairing.candidate.rewards[problems]
-        reading = pairing.reading(candidate_rewards - baseline_rewards, spending)
+        of_category = pairing.at(problems)
+        baseline_rewards = of_category.baseline.rewards
+        candidate_rewards = of_category.candidate.rewards
+        reading = of_category.reading(of_category.differences, spending)
         interval = reading.interval(confidence)
         entries[baseline_rows.categories[code]] = {
             "baseline": round(float(baseline_rewards.mean()), 6),

@@ -22,7 +22,14 @@ from nemo_evaluator.decisions.compare.shifts import (
     shifts,
 )
 from nemo_evaluator.decisions.compare.significance import significance_test
-from nemo_evaluator.decisions.compare.verdict import Judgement, Verdict, judge, mirrored, shifted
+from nemo_evaluator.decisions.compare.verdict import (
+    Judgement,
+    Relation,
+    Verdict,
+    judge,
+    mirrored,
+    shifted,
+)
 from nemo_evaluator.decisions.pairing import (
     Pairing,
     hidden_loss,
@@ -43,6 +50,7 @@ from nemo_evaluator.statistics import (
     problems_needed,
     spending_of,
 )
+from nemo_evaluator.statistics.clusters import design_effect
 from nemo_evaluator.statistics.power import first
 
 # Equal differences are tried up to this number of problems.
@@ -142,7 +150,7 @@ class Comparison:
             test=test,
             test_reason=test_reason,
             sd=sd,
-            detectable=detectable_effect(sd, len(pairing), alpha=options.alpha) if sd else None,
+            detectable=self._detectable(sd),
             needed=needed if verdict_is_open else None,
             available=available,
             score_deltas=score_deltas(baseline_run, candidate_run),
@@ -219,7 +227,8 @@ class Comparison:
         if distance_to_limit == 0.0:
             return None
         if sd:
-            return problems_needed(distance_to_limit, sd, alpha=options.alpha)
+            independent = problems_needed(distance_to_limit, sd, alpha=options.alpha)
+            return None if independent is None else math.ceil(independent * self._design_effect)
 
         def settled_by(problems: int) -> bool:
             """Whether so many problems with the same difference settle the comparison."""
@@ -230,6 +239,18 @@ class Comparison:
 
         return first(settled_by, len(self.pairing) + 1, _MOST_EQUAL)
 
+    @property
+    def _design_effect(self) -> float:
+        """How many paired problems are worth one independent problem."""
+        return design_effect(self.pairing.differences, self.pairing.clusters)
+
+    def _detectable(self, sd: float | None) -> float | None:
+        """The smallest difference that the paired problems detect; None when it is unknown."""
+        if not sd:
+            return None
+        independent_problems = int(len(self.pairing) / self._design_effect)
+        return detectable_effect(sd, independent_problems, alpha=self.options.alpha)
+
     def _verdict_on(self, interval: Interval) -> Verdict:
         """The verdict that an interval implies, before anything weakens it."""
         options = self.options
@@ -238,12 +259,17 @@ class Comparison:
     def _guard(self, judgement: Judgement) -> Judgement:
         """Weaken a judgement for reasons that an interval does not show.
 
-        In this order: an invalid run, few pairs or unbounded failed rows make everything but a BLOCK inconclusive;
+        In this order: too few clusters make every verdict inconclusive; an invalid run,
+        few pairs or unbounded failed rows make everything but a BLOCK inconclusive;
         failed rows that could change the verdict weaken it; a different scorer turns a PASS into a WARN.
         """
         invalid_reasons = self._invalid_reasons()
         verdict = judgement.verdict
         relation = judgement.relation
+        few_clusters = self.pairing.few_clusters
+        if few_clusters:
+            reasons = (*few_clusters, *invalid_reasons, *judgement.reasons)
+            return Judgement(Verdict.INCONCLUSIVE, Relation.UNKNOWN, reasons)
         if invalid_reasons and verdict is not Verdict.BLOCK:
             return Judgement(Verdict.INCONCLUSIVE, relation, (*invalid_reasons, *judgement.reasons))
         if self.missing and not self._holds_with_failed_rows(verdict):
@@ -312,6 +338,7 @@ class Comparison:
                 side.rewards,
                 answers=int(side.answers.sum()),
                 binary=side.binary,
+                clusters=self.pairing.clusters,
                 confidence=self.options.confidence,
             )
         return RunSide(

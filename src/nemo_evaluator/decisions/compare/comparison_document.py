@@ -34,6 +34,7 @@ class PairingEntry(TypedDict):
     unscored_baseline: int
     unscored_candidate: int
     share: float
+    clusters: NotRequired[int]
 
 
 class DeltaEntry(TypedDict):

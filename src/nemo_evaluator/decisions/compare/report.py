@@ -90,6 +90,7 @@ class Paired:
         unscored_baseline: Problems of the baseline without a scored answer.
         unscored_candidate: Problems of the candidate without a scored answer.
         share: Paired problems as a share of the smaller side.
+        clusters: The clusters of the paired problems; None when problems are independent.
     """
 
     by: str
@@ -99,17 +100,25 @@ class Paired:
     unscored_baseline: int
     unscored_candidate: int
     share: float
+    clusters: int | None = None
 
     @classmethod
     def of(cls, pairing: Pairing) -> Self:
         """The counts of a pairing."""
         unpaired = pairing.only_baseline, pairing.only_candidate
         unscored = pairing.baseline.unscored, pairing.candidate.unscored
-        return cls(pairing.by, len(pairing), *unpaired, *unscored, round(pairing.share, 4))
+        return cls(
+            pairing.by,
+            len(pairing),
+            *unpaired,
+            *unscored,
+            share=round(pairing.share, 4),
+            clusters=pairing.cluster_count,
+        )
 
     def to_dict(self) -> PairingEntry:
         """The JSON of the counts."""
-        return {
+        entry: PairingEntry = {
             "by": self.by,
             "paired": self.paired,
             "only_baseline": self.only_baseline,
@@ -118,6 +127,9 @@ class Paired:
             "unscored_candidate": self.unscored_candidate,
             "share": self.share,
         }
+        if self.clusters is not None:
+            entry["clusters"] = self.clusters
+        return entry
 
 
 @dataclass(slots=True)

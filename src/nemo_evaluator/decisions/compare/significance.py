@@ -1,10 +1,14 @@
 """The additional significance test of a comparison: McNemar's, the sign test or a permutation test."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from nemo_evaluator.decisions.compare.options import CompareOptions
 from nemo_evaluator.decisions.compare.report import N_PERMUTATIONS
 from nemo_evaluator.decisions.pairing import Pairing
 from nemo_evaluator.statistics import PairedTest, mcnemar_test, permutation_test, sign_test
-from nemo_evaluator.statistics.groups import is_binary
+from nemo_evaluator.statistics.groups import Ints, is_binary
 
 
 def significance_test(pairing: Pairing, options: CompareOptions) -> tuple[PairedTest, str]:
@@ -17,6 +21,9 @@ def significance_test(pairing: Pairing, options: CompareOptions) -> tuple[Paired
     Returns:
         The test, whose effect is negative when the candidate is worse; and why it was chosen.
     """
+    clusters = pairing.clusters
+    if clusters is not None:
+        return _cluster_test(pairing, clusters, options), "problems belong to clusters"
     if options.test != "auto":
         reason = "asked for"
         test_name = options.test
@@ -33,6 +40,14 @@ def significance_test(pairing: Pairing, options: CompareOptions) -> tuple[Paired
         return sign_test(gain), reason
     test = permutation_test(gain, n_permutations=N_PERMUTATIONS, seed=options.seed)
     return test, reason
+
+
+def _cluster_test(pairing: Pairing, clusters: Ints, options: CompareOptions) -> PairedTest:
+    """The permutation test of the clusters' sums: under the null hypothesis, each cluster's sign is random."""
+    gain = options.better * pairing.differences
+    sums = np.bincount(clusters, weights=gain).astype(np.float64)
+    test = permutation_test(sums, n_permutations=N_PERMUTATIONS, seed=options.seed)
+    return replace(test, method=f"cluster_{test.method}", effect=float(gain.mean()), n=len(pairing))
 
 
 def _flip_test(pairing: Pairing, options: CompareOptions) -> PairedTest:

@@ -74,6 +74,10 @@ class BenchmarkEvidence:
         if self.entry.n_paired < self.limits.min_paired:
             _note_too_few(self.entry, self.limits.min_paired)
             return None
+        few_clusters = compared.pairing.few_clusters
+        if few_clusters:
+            self.entry.reasons += few_clusters
+            return None
         measurement = self._measure(compared)
         # The entry of an invalid benchmark shows its numbers, but they do not count.
         return None if invalid_reasons else measurement

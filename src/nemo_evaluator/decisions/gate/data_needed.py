@@ -124,7 +124,8 @@ def _problems_needed(limit: Limit, alpha: float) -> int | None:
     if not spending.last:
         return _betting_needed(limit, alpha * spending.looking)
     distance = abs(limit.margin.value)
-    return problems_needed(distance, ruler.sd, power=_POWER, alpha=alpha * spending.last)
+    independent = problems_needed(distance, ruler.sd, power=_POWER, alpha=alpha * spending.last)
+    return None if independent is None else math.ceil(independent * ruler.design_effect)
 
 
 def _betting_needed(limit: Limit, alpha: float) -> int | None:
@@ -166,8 +167,9 @@ def _repeats_needed(
         return None
     distance = abs(limit.margin.value)
     repeats = math.floor(float(pairing.baseline.answers.mean())) + 1
+    independent_problems = len(pairing) / limit.ruler.design_effect
     while repeats <= _MOST_REPEATS:
-        power = paired_power(distance, spread.sd(repeats), len(pairing), alpha=alpha * last)
+        power = paired_power(distance, spread.sd(repeats), independent_problems, alpha=alpha * last)
         if power >= _POWER:
             return repeats
         repeats = math.ceil(repeats * 1.2)

@@ -28,6 +28,7 @@ from nemo_evaluator.statistics import (
     adjust,
     mean_difference,
 )
+from nemo_evaluator.statistics.clusters import design_effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Ruler:
         return max(gain_sd, float(self.contrast.std(ddof=1)))
 
     @property
+    def design_effect(self) -> float:
+        """How many problems are worth one independent problem."""
+        return design_effect(self.gain, self.pairing.clusters)
+
+    @property
     def reach(self) -> float:
         """The largest possible size of a single gain."""
         return (1 + self.share) * self.pairing.scale
@@ -101,10 +107,14 @@ class Ruler:
         """The margin, with the evidence that the limit is kept and that it is exceeded."""
         fixed: Reading = self.pairing.mean_difference(self.gain)
         if self.contrast is not None:
-            contrast = mean_difference(self.contrast, scale=2 * self.reach)
+            contrast = mean_difference(
+                self.contrast, scale=2 * self.reach, clusters=self.pairing.clusters
+            )
             fixed = _WeakerReading(fixed, contrast, self.allowed)
         reach = self.reach if self.pairing.bounded else math.inf
-        evidence = self.spending.reading(self.gain, fixed, reach=reach)
+        evidence = self.spending.reading(
+            self.gain, fixed, reach=reach, clustered=self.pairing.clusters is not None
+        )
         interval = evidence.interval(self.confidence)
         gain = replace(interval, value=float(self.gain.mean()), n=len(self.gain))
         return Limit(

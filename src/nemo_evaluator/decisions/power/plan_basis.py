@@ -1,8 +1,10 @@
 """The data that a plan is computed from: what one finished run shows, or what two runs show."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from nemo_evaluator.core.errors import UsageError
 from nemo_evaluator.core.wording import counted
@@ -17,8 +19,14 @@ from nemo_evaluator.decisions.power.power_model import (
 from nemo_evaluator.decisions.power.question import AnswerPrice, PowerQuestion
 from nemo_evaluator.runs.bundle import Bundle
 from nemo_evaluator.runs.row_table import RowTable, read_table
-from nemo_evaluator.statistics import Spread, VarianceComponents, variance_components
-from nemo_evaluator.statistics.groups import is_binary
+from nemo_evaluator.statistics import (
+    Spread,
+    VarianceComponents,
+    by_problem,
+    variance_components,
+)
+from nemo_evaluator.statistics.clusters import codes_of_clusters, design_effect
+from nemo_evaluator.statistics.groups import Ints, is_binary
 
 _FEW: Final = 30
 
@@ -69,6 +77,8 @@ def basis_of_run(
         differences = measured_flips(spread, score, score)
     else:
         differences = measured(spread)
+    clusters = _clusters(rows)
+    differences = replace(differences, design_effect=_design_effect(rows, clusters))
     noise_basis = "no repeats, so answer noise is not told apart"
     if noise_known:
         noise_basis = "answer noise from its repeats"
@@ -77,7 +87,10 @@ def basis_of_run(
         suite_name=run.name,
         score=score,
         differences=differences,
-        words=f"one run ({noise_basis}); the sides are assumed to correlate by {question.correlation:g}",
+        words=(
+            f"one run ({noise_basis}{_clusters_words(clusters)}); "
+            f"the sides are assumed to correlate by {question.correlation:g}"
+        ),
         price=_price(run, rows, usd),
         problems=components.problems,
         repeats=components.repeats,
@@ -117,6 +130,8 @@ def basis_of_pair(
         differences = measured_flips(spread, baseline_score, candidate_score)
     else:
         differences = measured(spread)
+    cluster_effect = design_effect(values, pairing.clusters)
+    differences = replace(differences, design_effect=cluster_effect)
     components = _components(baseline_rows)
     doubts = _doubts(baseline, len(pairing)) + _doubts(candidate, len(pairing))
     return PlanBasis(
@@ -150,6 +165,26 @@ def _scored_rows(run: Bundle) -> RowTable:
             f"{run.name}: no row of {run.results} is scored", hint=f"nel check {run.path.parent}"
         )
     return rows
+
+
+def _clusters(rows: RowTable) -> Ints | None:
+    """The cluster of each scored row; None when every problem is a cluster of its own."""
+    return codes_of_clusters(rows.cluster[rows.scored], rows.problem[rows.scored])
+
+
+def _clusters_words(clusters: Ints | None) -> str:
+    """The number of clusters, as part of a sentence."""
+    if clusters is None:
+        return ""
+    return f", {counted(len(np.unique(clusters)), 'cluster')}"
+
+
+def _design_effect(rows: RowTable, clusters: Ints | None) -> float:
+    """How many problems of a run are worth one independent problem."""
+    problems = by_problem(rows.problem[rows.scored], rows.reward[rows.scored])
+    if clusters is None:
+        return 1.0
+    return design_effect(problems.means, clusters[problems.first])
 
 
 def _components(rows: RowTable) -> VarianceComponents:

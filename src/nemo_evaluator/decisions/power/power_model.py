@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import Final, TypeAlias
 
 from nemo_evaluator.statistics import Spread, detectable_effect, paired_power
-from nemo_evaluator.statistics.difference import Flips
+from nemo_evaluator.statistics.evidence import Flips
 
 _MOST_PROBLEMS: Final = 10_000_000
 _STEPS: Final = 10_000
@@ -24,13 +24,18 @@ class Differences:
         variance: The variance as a function of the true drop and the number of repeats.
         lattice: Whether answers are right or wrong. If so, a drop has a variance of its own, because it consists of
             problems that flip, and the flips are the evidence.
+        design_effect: How many problems in clusters are worth one independent problem.
     """
 
     variance: Variance
     lattice: bool
+    design_effect: float = 1.0
 
-    def _excludes(self, bound: float, mean: float, n: int, repeats: float, alpha: float) -> float:
+    def _excludes(
+        self, bound: float, mean: float, problems: int, repeats: float, alpha: float
+    ) -> float:
         """Probability that the one-sided interval excludes ``bound`` when the true difference is ``mean``."""
+        n = problems / self.design_effect
         variance = self.variance(-mean, repeats)
         distance = abs(mean - bound)
         if not self.lattice:
@@ -95,7 +100,10 @@ class Differences:
             return None
         if not self.lattice:
             return detectable_effect(
-                math.sqrt(self.variance(0.0, repeats)), problems, power=power, alpha=alpha
+                math.sqrt(self.variance(0.0, repeats)),
+                int(problems / self.design_effect),
+                power=power,
+                alpha=alpha,
             )
         drops = range(1, _STEPS + 1)
         position = bisect_left(

@@ -197,6 +197,12 @@ class LmEvalEnvironment(EvalEnvironment):
         """Check that the server returns usable log-likelihoods."""
         await self._prompts.check_model()
 
+    def cluster_columns(self, idx: int, problem: SeedResult) -> Mapping[str, Any]:
+        """Return the columns of a document, and the metadata of its problem."""
+        _, instances = self._dataset[idx]
+        document = instances[0].doc
+        return {**(document if isinstance(document, dict) else {}), **problem.metadata}
+
     async def seed(self, idx: int) -> SeedResult:
         """Return a document as a problem with all of its requests."""
         task, instances = self._dataset[idx]
