@@ -237,7 +237,10 @@ async def _send(
     stops: list[str] = settings.get("stop") or []
     if client.endpoint.protocol != "completions" and len(stops) > _STOPS:
         settings["stop"] = stops[:_STOPS]
-    reply = await client.complete(str(request.prompt), generation=settings)
+    if request.messages is not None:
+        reply = await client.chat(request.messages, generation=settings)
+    else:
+        reply = await client.complete(str(request.prompt), generation=settings)
     end = len(reply.content)
     for stop in stops:
         position = reply.content.find(stop)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from nemo_evaluator.core.hashing import digest, digest_text
-from nemo_evaluator.core.types import JsonDict, SandboxSpec, SeedResult, Step
+from nemo_evaluator.core.types import JsonDict, PromptRequest, SandboxSpec, SeedResult, Step
 from nemo_evaluator.core.values import asdict, dataclass
 from nemo_evaluator.store.sums import file_sum
 
@@ -93,8 +93,16 @@ def problem_hash(seed: SeedResult) -> str:
         sandbox = _sandbox_content(seed.sandbox_spec) if seed.sandbox_spec else None
         content += [seed.system, seed.images, sandbox, seed.pre_agent_cmd]
     if seed.requests is not None:
-        content.append([asdict(request) for request in seed.requests])
+        content.append([_request_content(request) for request in seed.requests])
     return digest(content)
+
+
+def _request_content(request: PromptRequest) -> JsonDict:
+    """Return the hashed fields of a request; older requests have no messages."""
+    fields: JsonDict = asdict(request)
+    if request.messages is None:
+        del fields["messages"]
+    return fields
 
 
 def _sandbox_content(spec: SandboxSpec) -> JsonDict:

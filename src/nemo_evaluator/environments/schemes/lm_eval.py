@@ -17,6 +17,8 @@ def build(
     metric: str | None = None,
     tokenizer: str | None = None,
     max_length: int = 2048,
+    *,
+    fewshot_as_multiturn: bool | None = None,
 ) -> EvalEnvironment:
     """Open ``lm-eval://NAME``.
 
@@ -30,6 +32,8 @@ def build(
         tokenizer: For log-likelihoods: the model's ``tokenizer.json``, its folder or a name on the hub. By default,
             nel finds it by the model's name or uses the server's own.
         max_length: The maximum length of a log-likelihood prompt in tokens.
+        fewshot_as_multiturn: For chat endpoints: whether each few-shot example is a turn of its own, as lm-eval does
+            by default, or all are in the one message.
 
     Raises:
         MissingExtraError: Lm-eval is not installed.
@@ -43,7 +47,12 @@ def build(
         uri.partition("://")[2], include_path, num_fewshot, limit=limit
     )
     return _lm_eval_tasks.LmEvalEnvironment(
-        uri, suite, prompts, metric=metric, num_examples=num_examples
+        uri,
+        suite,
+        prompts,
+        metric=metric,
+        num_examples=num_examples,
+        fewshot_as_multiturn=fewshot_as_multiturn,
     )
 
 
