@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         GroupEntry,
         Percentiles,
         RuntimeEntry,
+        ScoreEntry,
         StoppedEntry,
         ValueEntry,
     )
@@ -41,6 +42,7 @@ def all_scores(
     repeats: int,
     stopped: StoppedEntry | None,
     elapsed: float,
+    reported: ScoreEntry | None = None,
 ) -> JsonDict:
     """Return the ``scores`` of a bundle.
 
@@ -50,11 +52,14 @@ def all_scores(
         repeats: The planned answers per problem.
         stopped: How the run ended early; a stop rule widens the intervals.
         elapsed: Seconds of the whole run.
+        reported: The score of a harness that wrote no rows: one row has no interval, spread or breakdown.
     """
     problem, reward = columns.scores()
     spending = spending_of(stopped)
     scores: JsonDict = {}
-    if len(reward):
+    if reported is not None:
+        scores["mean_reward"] = reported
+    elif len(reward):
         scores |= headline_scores(problem, reward, repeats=repeats, spending=spending)
         for name, (problems, rewards) in columns.extra.items():
             scores[name] = scorer_score(np.asarray(problems), np.asarray(rewards), spending)

@@ -66,6 +66,7 @@ NOT_BREAKDOWNS: Final = frozenset(
         "method",
         "needs_judge",
         "raw",
+        "scored_by",
     }
     | {"reasoning", "reward", "unparsed"}
 )

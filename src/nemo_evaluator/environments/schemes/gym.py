@@ -47,6 +47,8 @@ from nemo_evaluator.environments.schemes.gym_wire import (
 from nemo_evaluator.sandbox.base import Sandbox
 
 Protocol = Literal["evaluator", "native"]
+# Whose number a reward of a server is, in rows.
+_SERVER: Final = "the Gym server"
 _VERSION: Final = "1"
 _PLACE: Final = re.compile(r"[\w.\-]+:\d+/?")
 _QUERY: Final = ("protocol", "data")
@@ -193,7 +195,9 @@ async def verify_native(
             # A server without state has no such route.
             pass
     body = row | {"response": native_response(response)}
-    return verdict_of(await client.post("/verify", body, jar))
+    verdict = verdict_of(await client.post("/verify", body, jar))
+    verdict.scoring_details["scored_by"] = _SERVER
+    return verdict
 
 
 class GymVerifier:
