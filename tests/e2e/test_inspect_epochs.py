@@ -124,6 +124,8 @@ class Model:
         self.roles[seen.body["model"]] += 1
         if seen.body["model"] == "other":
             return Say(f"GRADE: {'CI'[len(text) % 2]}")
+        if "plus " not in text:
+            return Say("more")
         with self._lock:
             self._asked[text] += 1
             time = self._asked[text]
@@ -272,4 +274,4 @@ def test_fewer_repeats_than_the_reducer_needs_are_refused(nel: Nel) -> None:
         assert "aggregates at least 2 answers per problem, not 1" in done.stdout + done.stderr
         assert server.count == 0
         dry = nel("eval", "run", "c.json", "--dry-run")
-        assert "6 x 4 = 24" in dry.stdout + dry.stderr
+        assert "6 problems x 4 = 24 steps" in dry.stdout + dry.stderr

@@ -166,6 +166,6 @@ def test_a_dry_run_builds_and_prints_nothing(folder: Path, nel: Nel) -> None:
         service = {"type": "api", "url": f"{server.url}/chat/completions", "model": "m"}
         nel.config("c.json", services={"model": service}, benchmarks=[benchmark])
         done = nel("eval", "run", "c.json", "--dry-run", "-o", "o")
-        assert "3 x 1 = 3" in done.stdout
+        assert "3 problems x 1 = 3 steps" in done.stdout
         assert "it/s" not in done.stderr and "examples/s" not in done.stderr
         assert server.count == 0

@@ -67,7 +67,7 @@ class HarnessResults:
     has_own_rows: bool
 
 
-def read_results(folder: Path, scored_by: str) -> HarnessResults:
+def read_results(folder: Path, scored_by: str = "the harness") -> HarnessResults:
     """Read a results folder.
 
     Args:
