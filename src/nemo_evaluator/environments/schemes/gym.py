@@ -195,7 +195,12 @@ async def verify_native(
             # A server without state has no such route.
             pass
     body = row | {"response": native_response(response)}
-    verdict = verdict_of(await client.post("/verify", body, jar))
+    return _verdict_of_server(await client.post("/verify", body, jar))
+
+
+def _verdict_of_server(reply: JsonDict) -> VerifyResult:
+    """Return the verdict in a reply, which says that the reward is the server's."""
+    verdict = verdict_of(reply)
     verdict.scoring_details["scored_by"] = _SERVER
     return verdict
 
@@ -348,7 +353,7 @@ class GymEnvironment(EvalEnvironment):
         }
         if gym_seed is not None:
             body["idx"] = gym_seed.idx
-        return verdict_of(await self._client.post("/verify", body, jar))
+        return _verdict_of_server(await self._client.post("/verify", body, jar))
 
     def scorer_fingerprint(self) -> str:
         """Identify the server and its protocol; nel does not know the server's code."""
