@@ -123,9 +123,19 @@ def test_a_dead_model_is_the_cause(nel: Nel, serve: Serve, image: str) -> None:
 
 
 def test_a_harness_without_rows_gives_its_score(nel: Nel, serve: Serve, image: str) -> None:
-    run(nel, serve(doubles).url, image, params={"mode": "norows", "limit_samples": 2})
+    params = {"mode": "norows", "limit_samples": 2}
+    run(nel, serve(doubles).url, image, params=params, repeats=2)
     (row,) = rows(nel.folder / "out" / "sums")
     assert row["reward"] == 0.5 and row["scoring_details"]["samples"] == 2
+    assert row["scoring_details"]["scored_by"].startswith("the harness in ")
+    (bundle,) = (nel.folder / "out" / "sums").glob("eval-*.json")
+    document = json.loads(bundle.read_text())
+    assert document["validity"]["status"] == "VALID"
+    scores = document["benchmark"]["scores"]
+    assert (scores["mean_reward"]["n"], scores["mean_reward"]["ci_lower"]) == (2, None)
+    # The proxy saw two calls; the one row stands for both.
+    assert scores["runtime"]["total_tokens"] > 0 and "summary" not in scores
+    assert sum(scores["runtime"]["finish_reason_counts"].values()) == 2
 
 
 def test_a_container_runs_in_docker_unless_the_config_says_where() -> None:

@@ -72,8 +72,10 @@ def test_rows_over_http_are_the_local_ones(nel: Nel, serve: Serve, sums: Sums) -
         run(nel, server.url, started["url"].replace("http", "gym"), "external")
     local = rows(folder(nel, "local"), CLOCK)
     assert [row["reward"] for row in local] == [1.0, 0.0] * 4
-    assert rows(folder(nel, "managed"), CLOCK) == local
-    assert rows(folder(nel, "external"), CLOCK) == local
+    for out in ("managed", "external"):
+        remote = rows(folder(nel, out), CLOCK)
+        assert {row["scoring_details"].pop("scored_by") for row in remote} == {"the Gym server"}
+        assert remote == local
 
 
 def test_exported_rows_are_judged_in_the_native_protocol(
@@ -257,11 +259,17 @@ def test_a_gym_agent_answers_and_we_verify(nel: Nel, serve: Serve, sums: Sums) -
 
 
 def test_the_gyms_reward_is_trusted_on_request(nel: Nel, serve: Serve, sums: Sums) -> None:
-    delegate(nel, serve, "out", sums(2), trust_reward=True)
+    _, said = delegate(nel, serve, "out", sums(2), trust_reward=True)
+    assert "scored by the Gym agent, not by nel" in " ".join(said.split())
     got = rows(folder(nel, "out"))
     assert [row["reward"] for row in got] == [0.25, 0.25] and got[0]["scoring_details"]["gym"][
         "steps"
     ] == 2
+    assert {row["scoring_details"]["scored_by"] for row in got} == {"the Gym agent"}
+    (bundle,) = folder(nel, "out").glob("eval-*.json")
+    benchmark = json.loads(bundle.read_text())["benchmark"]
+    assert benchmark["scored_by"] == {"the Gym agent": 2}
+    assert "scored by the Gym agent, not by nel: 2 of 2 rows" in benchmark["notes"]
     nel.env["FAULT"] = "no_reward"
     delegate(nel, serve, "none", sums(2), trust_reward=True, code=3)
     assert [row["reward"] for row in rows(folder(nel, "none"))] == [None, None]

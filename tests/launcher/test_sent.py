@@ -102,7 +102,6 @@ def request_differences(plan: JsonDict, facts: JsonDict) -> list[str]:
         "max_concurrent": facts["params"].get("parallelism"),
         "max_retries": facts["params"].get("max_retries"),
         # lm-eval's own client builds messages for a chat endpoint.
-        "chat": True if is_lm_eval and facts["endpoint"] == "chat" else None,
     }
     sent = {
         "generation": plan.get("generation", {}),

@@ -7,16 +7,17 @@ import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from nemo_evaluator.config import ScoringConfig, parse_eval_config
 from nemo_evaluator.core.errors import AuthError, ConfigError, JudgeError, UsageError
 from nemo_evaluator.core.files import iter_jsonl
-from nemo_evaluator.core.types import VerifyResult
+from nemo_evaluator.core.types import SeedResult, VerifyResult
 from nemo_evaluator.engine.verify import Verifier
-from nemo_evaluator.environments import get_environment
+from nemo_evaluator.environments import EvalEnvironment, get_environment
+from nemo_evaluator.models import Client, Endpoint
 from nemo_evaluator.suite.results import SuiteOptions
 from nemo_evaluator.suite.run import run_suite
 from nemo_evaluator.testing import Fault, Rule, Say, ScriptedServer, Seen
@@ -592,6 +593,10 @@ async def test_simpleqa_reports_its_three_grades(lab: Lab) -> None:
     assert result.scores["accuracy"]["value"] == 0.5
     assert result.scores["attempted"]["value"] == 0.75
     assert result.scores["f1"]["value"] == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
+    for row in result.rows:
+        verdict = row["scoring_details"]["scorer:quality"]
+        assert json.loads(verdict["raw"]) == {"grade": verdict["grade"], "reason": "so"}
+        assert verdict["reasoning"] == "so"
 
 
 @pytest.mark.needs("mirror")
@@ -650,3 +655,32 @@ async def test_a_wrong_key_of_the_judge_stops_the_benchmark(lab: Lab) -> None:
     says(lab.judge, Say(status=401, message="bad key"))
     with pytest.raises(AuthError):
         await lab.run({"metrics": [judge_metric()], "primary": "quality"})
+
+
+class JudgedByItself(EvalEnvironment):
+    """A benchmark with its own question for a judge, whose reply is one word."""
+
+    name = "by itself"
+    dataset: ClassVar[list[str]] = ["?"]
+
+    async def seed(self, idx: int) -> SeedResult:
+        return SeedResult("?", "")
+
+    async def verify(self, response: str, expected: str, *_: Any, **__: Any) -> VerifyResult:
+        return VerifyResult(0.0, None, {"needs_judge": True})
+
+    def judge_prompt(self, seed: SeedResult, response: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": response}]
+
+    def parse_judge(self, answer: str, seed: SeedResult) -> dict[str, Any]:
+        return {"reward": float(answer.startswith("GOOD"))}
+
+
+async def test_the_reply_of_a_judge_that_a_benchmark_needs_is_kept() -> None:
+    reply = "GOOD, since it says what was asked for, politely and at some length."
+    async with ScriptedServer(reply) as server, Client(Endpoint("judge", server.url)) as client:
+        environment = JudgedByItself()
+        verifier = Verifier(environment, None, {"judge": client})
+        verdict = await verifier.verify("x", await environment.seed(0))
+    assert verdict.reward == 1.0
+    assert verdict.scoring_details["raw"] == reply

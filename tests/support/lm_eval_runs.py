@@ -17,10 +17,10 @@ def go_offline(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "1")
 
 
-def block(url: str, **more: Any) -> dict[str, Any]:
+def block(url: str, path: str = "completions", **more: Any) -> dict[str, Any]:
     return {
         "type": "api",
-        "url": f"{url}/completions",
+        "url": f"{url}/{path}",
         "protocol": "completions",
         "model": "m",
         "generation": {"seed": 1234},
@@ -72,7 +72,26 @@ def theirs(
         tasks=names,
         limit=limit,
         task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        bootstrap_iters=0,
+        log_samples=True,
+    )
+    assert found is not None
+    return dict(found)
+
+
+def theirs_in_chat(
+    url: str, names: list[str], folder: Path, *, multiturn: bool = True, limit: int | None = None
+) -> dict[str, Any]:
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    found = simple_evaluate(
+        model="local-chat-completions",
+        model_args=f"base_url={url}/chat/completions,model=m,num_concurrent=1",
+        tasks=names,
+        limit=limit,
+        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
+        apply_chat_template=True,
+        fewshot_as_multiturn=multiturn,
         log_samples=True,
     )
     assert found is not None
@@ -87,7 +106,7 @@ def assert_equal(expected: dict[str, Any], task: Path) -> None:
         (f"{part}/{key}" if grouped else key): value
         for part, found in results.items()
         for key, value in found.items()
-        if "," in key and "_stderr," not in key
+        if "," in key and value != "N/A"
     }
     assert wanted
     assert scores(task) == wanted

@@ -65,7 +65,11 @@ class AgentSession:
 
 
 class AgentProxy:
-    """The proxy of one service for the agents of one benchmark."""
+    """The proxy of one service for the agents of one benchmark.
+
+    Attributes:
+        generation: The generation settings of the service, which the agents set in their requests.
+    """
 
     def __init__(self, endpoint: Endpoint, *, host: str = "127.0.0.1") -> None:
         """Set up the proxy; ``start`` listens.
@@ -77,6 +81,7 @@ class AgentProxy:
         self._ledger = _Ledger()
         self._proxy = Proxy(endpoint, host=host, sessions_only=True, stages=(self._ledger,))
         self._model = endpoint.model
+        self.generation = endpoint.generation
 
     async def start(self) -> None:
         """Listen."""

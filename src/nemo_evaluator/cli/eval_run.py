@@ -86,8 +86,8 @@ _PROBLEM_OPTIONS: Final = (
         "--repeats",
         "-n",
         type=click.IntRange(1),
-        default=1,
-        help="Answers per problem (quick mode).",
+        default=None,
+        help="Answers per problem (quick mode); default: the benchmark's own number.",
     ),
     option(
         "--limit",

@@ -91,6 +91,7 @@ def models_to_ask(data: dict[str, Any]) -> list[str]:
         for metric in get_in(benchmark, "scoring", "metrics") or []:
             judges.add(get_in(metric, "service"))
             judges.update(get_in(metric, "services") or [])
+        judges.update(name for _, name in _roles_of(benchmark) if isinstance(name, str))
     models: list[str] = []
     for name, service in as_dict(data.get("services")).items():
         if name not in judges and _role(service) == "model":
@@ -98,6 +99,7 @@ def models_to_ask(data: dict[str, Any]) -> list[str]:
     return models
 
 
+_INSPECT = "inspect://"
 _ROLES = {
     "model": "a model service",
     "gym": "a service of type gym",
@@ -135,6 +137,44 @@ def _named(data: dict[str, Any]) -> Iterator[WrongReference]:
         for number, metric in enumerate(as_list(get_in(benchmark, "scoring", "metrics"))):
             metric_path = (*path, "scoring", "metrics", number)
             yield from _references(data, METRICS, metric, path=metric_path, solving=solving)
+        yield from _role_players(data, benchmark, path, solving=solving)
+
+
+def _roles_of(benchmark: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Yield the services that play roles in a task of Inspect, with their paths in the benchmark."""
+    if not str(benchmark.get("name")).startswith(_INSPECT):
+        return
+    for field in ("roles", "model_roles"):
+        for role, names in as_dict(get_in(benchmark, "params", field)).items():
+            yield from _names_by_path(("params", field, role), names)
+
+
+def _role_players(
+    data: dict[str, Any], benchmark: dict[str, Any], path: Path, solving: Any
+) -> Iterator[WrongReference]:
+    """Yield wrong services of roles, and roles that the model under test would play.
+
+    Args:
+        data: The config.
+        benchmark: The benchmark.
+        path: Its path.
+        solving: The service that answers it.
+    """
+    may_judge_itself = get_in(benchmark, "params", "allow_self_judge") is True
+    for role_path, name in _roles_of(benchmark):
+        full_path = (*path, *role_path)
+        if not isinstance(name, str):
+            yield WrongReference(full_path, f"{name!r} is not a service", "write ROLE: SERVICE")
+            continue
+        yield from _service(data, name, full_path, role="model")
+        if name == solving and not may_judge_itself:
+            yield _judging_itself(full_path, name)
+
+
+def _judging_itself(path: Path, name: str) -> WrongReference:
+    message = f"the model {name!r} would judge its own answers"
+    hint = "use another service as judge, or set allow_self_judge: true"
+    return WrongReference(path, message, hint)
 
 
 def _references(
@@ -154,9 +194,7 @@ def _references(
             yield from _service(data, name, name_path, role=mark.role)
             judges_itself = mark.judges and isinstance(name, str) and name == solving
             if judges_itself and not may_judge_itself:
-                message = f"the model {name!r} would judge its own answers"
-                hint = "use another service as judge, or set allow_self_judge: true"
-                yield WrongReference(field_path, message, hint)
+                yield _judging_itself(field_path, name)
 
 
 def _names_by_path(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:

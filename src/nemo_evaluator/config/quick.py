@@ -93,7 +93,7 @@ def quick_data(
     model: QuickEndpoint,
     judge: QuickEndpoint | None = None,
     *,
-    repeats: int = 1,
+    repeats: int | None = None,
     system_prompt: str | None = None,
     temperature: float | None = 0.0,
     max_tokens: int | None = None,
@@ -104,7 +104,7 @@ def quick_data(
         bench: The benchmark.
         model: The model that answers.
         judge: The model that grades the answers, if any.
-        repeats: Answers per problem.
+        repeats: Answers per problem; None for the benchmark's own number.
         system_prompt: The system prompt of the solver.
         temperature: The sampling temperature.
         max_tokens: The maximum length of an answer.
@@ -113,7 +113,9 @@ def quick_data(
     solver: dict[str, Any] = {"type": "simple", "service": SERVICE}
     if system_prompt:
         solver["system_prompt"] = escape(system_prompt)
-    benchmark: dict[str, Any] = {"name": escape(bench), "repeats": repeats, "solver": solver}
+    benchmark: dict[str, Any] = {"name": escape(bench), "solver": solver}
+    if repeats is not None:
+        benchmark["repeats"] = repeats
     if judge is not None:
         services[JUDGE] = judge.service()
         metric = {"type": "judge", "name": JUDGE, "service": JUDGE}

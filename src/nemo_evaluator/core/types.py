@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from nemo_evaluator.core.failures import Cause, Failure
 from nemo_evaluator.core.secrets import Secret
@@ -53,6 +53,7 @@ class PromptRequest:
         scored_from: The position of the first scored character, or of the first scored token in a prompt of token ids;
             None for a prompt to continue.
         generation: Generation parameters of this request.
+        messages: The messages of a chat to continue, which replace the prompt.
     """
 
     prompt: str | list[int]
@@ -172,6 +173,10 @@ class ModelResponse:
     def response_hash(self) -> str:
         """16 hex digits over the content."""
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+# The key of a solver's scoring details that says whose number its reward is.
+REWARD_OF: Final = "reward_of"
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         BenchmarkEntry,
         BundleDocument,
         ClustersEntry,
+        ScoreEntry,
         StoppedEntry,
         ValidityEntry,
         ValueEntry,
@@ -63,6 +64,7 @@ class BundleFacts:
         extra_scores: Scores that the benchmark computes over all rows.
         missing_shards: Shards that are not part of a merged run.
         canaries: How the judges graded a right and a wrong answer, and the cost of that.
+        reported: The score of a harness that wrote no rows, with the harness's own interval.
     """
 
     name: str
@@ -75,6 +77,7 @@ class BundleFacts:
     extra_scores: Mapping[str, ValueEntry] = field(default_factory=dict)
     missing_shards: list[str] = field(default_factory=list)
     canaries: dict[str, JudgeCheck] = field(default_factory=dict)
+    reported: ScoreEntry | None = None
 
 
 def build_bundle(columns: Columns, facts: BundleFacts, run_id: str) -> BundleDocument:
@@ -152,7 +155,7 @@ def _benchmark(columns: Columns, facts: BundleFacts) -> BenchmarkEntry:
     tampering = _tampering_of(columns)
     benchmark: BenchmarkEntry = {
         "name": facts.name,
-        "samples": columns.samples,
+        "samples": columns.samples if facts.reported is None else facts.reported["n"],
         "repeats": facts.repeats,
         "coverage": {
             "planned": columns.planned,
@@ -163,13 +166,14 @@ def _benchmark(columns: Columns, facts: BundleFacts) -> BenchmarkEntry:
         "truncated_share": share_of(truncated, columns.answered),
         "unparsed_share": share_of(unparsed, columns.scored),
         "notes": _notes(columns, facts, tampering),
-        "bounds": headline_bounds(columns),
+        "bounds": headline_bounds(columns) if facts.reported is None else None,
         "scores": all_scores(
             columns,
             facts.extra_scores,
             repeats=facts.repeats,
             stopped=facts.stopped,
             elapsed=facts.elapsed,
+            reported=facts.reported,
         ),
         "categories": scores_by_category(columns, facts.stopped),
     }
@@ -180,6 +184,8 @@ def _benchmark(columns: Columns, facts: BundleFacts) -> BenchmarkEntry:
         benchmark["tamper"] = tampering.to_dict()
     if facts.canaries:
         benchmark["canaries"] = facts.canaries
+    if columns.scored_by:
+        benchmark["scored_by"] = dict(columns.scored_by)
     if columns.fallbacks:
         benchmark["fallback"] = dict(columns.fallbacks)
     return benchmark
@@ -207,6 +213,8 @@ def _notes(columns: Columns, facts: BundleFacts, tampering: Tampering | None) ->
     clusters = cluster_counts(columns)
     if clusters is not None:
         notes.append(_cluster_note(clusters))
+    for scorer, count in columns.scored_by.most_common():
+        notes.append(f"scored by {scorer}, not by nel: {count:,} of {columns.scored:,} rows")
     if tampering is not None:
         notes.append(tampering.words)
     if columns.tripped:

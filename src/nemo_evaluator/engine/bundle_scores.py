@@ -45,6 +45,7 @@ def all_scores(
     repeats: int,
     stopped: StoppedEntry | None,
     elapsed: float,
+    reported: ScoreEntry | None = None,
 ) -> JsonDict:
     """Return the ``scores`` of a bundle.
 
@@ -54,12 +55,15 @@ def all_scores(
         repeats: The planned answers per problem.
         stopped: How the run ended early; a stop rule widens the intervals.
         elapsed: Seconds of the whole run.
+        reported: The score of a harness that wrote no rows: one row has no interval, spread or breakdown.
     """
     problem, reward = columns.scores()
     clusters = columns.clusters()
     spending = spending_of(stopped)
     scores: JsonDict = {}
-    if len(reward):
+    if reported is not None:
+        scores["mean_reward"] = reported
+    elif len(reward):
         scores |= headline_scores(
             problem, reward, repeats=repeats, clusters=clusters, spending=spending
         )

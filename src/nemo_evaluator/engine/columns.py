@@ -105,6 +105,8 @@ class Columns:
     answered: int = 0
     # Fallback methods used for rows that a judge should have scored.
     fallbacks: Counter[str] = field(default_factory=Counter)
+    # Who computed the rewards that nel took over: a harness, a server, a solver.
+    scored_by: Counter[str] = field(default_factory=Counter)
     # Forbidden actions of agents, and the number of rows with one.
     tripwires: Counter[str] = field(default_factory=Counter)
     tripped: int = 0
@@ -208,6 +210,8 @@ class Columns:
         details = outcome["scoring_details"]
         if "fallback" in details:
             self.fallbacks[str(details["fallback"])] += 1
+        if "scored_by" in details:
+            self.scored_by[str(details["scored_by"])] += 1
         tripwires = details.get("tripwires")
         if tripwires:
             self.tripped += 1

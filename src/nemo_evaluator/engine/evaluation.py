@@ -67,6 +67,8 @@ async def evaluate(job: Evaluation, pool: WorkerPool | None = None) -> Finished:
 
         with folder_lock(task.root, say=job.say):
             await run_whole(job, job.environment)
+        # A harness that did not repeat its problems has no rows for further repeats.
+        job.repeats = job.environment.repeats_of_rows()
     plan = await _plan(job)
     with folder_lock(task.root, say=job.say):
         if not job.resume:
@@ -234,11 +236,17 @@ def _summarise(session: Session, reuse: ReusePlan) -> Finished:
         stopped=session.stop_facts(),
         canaries=session.canaries,
     )
+    measured = columns
+    if isinstance(job.environment, RunsFirst):
+        from nemo_evaluator.engine.batch import with_traffic  # noqa: PLC0415
+
+        measured = with_traffic(columns, session.task.root)
+        facts.reported = job.environment.reported_score()
     # Released, because the statistics need the most memory of a run, and do not read the journal.
     context.index.release()
     if columns.scored:
         aggregate = job.aggregate or context.verifier.aggregate
         with boundary(Cause.SCORER):
             facts.extra_scores = aggregate(session.task.results)
-    bundle = write_bundle(session.task, columns, facts)
+    bundle = write_bundle(session.task, measured, facts)
     return Finished(bundle, session.halt, reuse, task=session.task, written=columns.written())

@@ -68,6 +68,8 @@ class Evaluation:
     sandboxes: SandboxManager | None = None
     # The proxy through which agents outside this process call the model; started with the first problem.
     door: AgentProxy | None = None
+    # The same for the models that play roles in a benchmark that runs itself.
+    role_doors: Mapping[str, Sequence[AgentProxy]] = field(default_factory=dict)
     resume: bool = False
     # Started over with --fresh: a later resume reuses nothing from the archived files.
     fresh: bool = False
@@ -177,3 +179,6 @@ async def open_steps(job: Evaluation) -> None:
         await job.sandboxes.prepare(job.environment)
     if job.door is not None:
         await job.door.start()
+    for doors in job.role_doors.values():
+        for role_door in doors:
+            await role_door.start()

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from nemo_evaluator.core.errors import BoundaryError, SandboxError, boundary
 from nemo_evaluator.core.failures import Cause
-from nemo_evaluator.core.types import Scored, SeedResult, SolveResult, Step, VerifyResult
+from nemo_evaluator.core.types import (
+    REWARD_OF,
+    JsonDict,
+    Scored,
+    SeedResult,
+    SolveResult,
+    Step,
+    VerifyResult,
+)
 from nemo_evaluator.engine.agents import endpoints_of, noted
 from nemo_evaluator.engine.given import checked_answer
 from nemo_evaluator.engine.job import StepContext
@@ -151,7 +159,7 @@ class StepRunner:
         work.seed.trajectory = answer.trajectory
         solver_verdict = None
         if answer.reward is not None:
-            solver_verdict = VerifyResult(answer.reward, scoring_details={"method": "solver"})
+            solver_verdict = VerifyResult(answer.reward, scoring_details=_given_by(answer))
         verdict = await self._ctx.verifier.verify(
             answer.response, work.seed, sandbox, given=solver_verdict
         )
@@ -175,3 +183,9 @@ class StepRunner:
         )
         work.label = Cause(label) if label else None
         work.sealed = record.get("crc", "")
+
+
+def _given_by(answer: SolveResult) -> JsonDict:
+    """Return the details of a reward that came with the answer: whose number it is."""
+    scored_by = answer.scoring_details.get(REWARD_OF, "the solver")
+    return {"method": "solver", "scored_by": scored_by}

@@ -29,6 +29,8 @@ JUDGES: Final = frozenset({"judge", "pairwise_judge", "ensemble_judge", "reward_
 # The name of the judge's client, if the Python API supplies one.
 _JUDGE_CLIENT: Final = "judge"
 _SHORT: Final = 40
+# What a judge that the benchmark needs replied; a configured metric keeps it under the metric's name.
+_OF_THE_JUDGE: Final = ("raw", "reasoning")
 NEEDS_JUDGE: Final = "this benchmark is scored by a judge, and none is configured"
 _ADD_JUDGE: Final = (
     "give --judge-url and --judge-id, or in a config: "
@@ -184,6 +186,9 @@ class Verifier:
             del details["needs_judge"]
             verdict.scoring_details = details
             _lead_with(result, verdict)
+            for field in _OF_THE_JUDGE:
+                if field in result.details:
+                    details[field] = result.details[field]
         return verdict
 
     async def _measure(self, verdict: VerifyResult, sample: MetricInput) -> None:
@@ -291,7 +296,7 @@ def _lead_with(result: MetricResult, verdict: VerifyResult) -> None:
     """Make a metric's result the headline of a verdict, replacing flags of the earlier headline."""
     verdict.reward = result.reward
     details = verdict.scoring_details
-    for stale in ("unparsed", "fallback", "warning", "correct"):
+    for stale in ("unparsed", "fallback", "warning", "correct", "scored_by"):
         details.pop(stale, None)
     for key, value in result.details.items():
         if _is_short(key, value):

@@ -19,7 +19,7 @@ from nemo_evaluator.core.types import (
     Step,
     VerifyResult,
 )
-from nemo_evaluator.core.values import dataclass
+from nemo_evaluator.core.values import dataclass, field
 from nemo_evaluator.environments.clusters import (
     ClusterKey,
     Independent,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nemo_evaluator.models import Client
     from nemo_evaluator.sandbox.base import OutsideEndpoint, Sandbox
     from nemo_evaluator.sandbox.manager import SandboxManager
+    from nemo_evaluator.store.bundle_document import ScoreEntry
 
 _OURS: Final = "nemo_evaluator."
 
@@ -79,6 +80,14 @@ class BatchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleAccess:
+    """The model of a role, such as a grader, in a benchmark that runs itself: its proxy and generation settings."""
+
+    model: ModelAccess
+    generation: JsonDict
+
+
+@dataclass(frozen=True, slots=True)
 class BatchJob:
     """The work for an environment that runs a whole benchmark at once."""
 
@@ -88,6 +97,8 @@ class BatchJob:
     model: ModelAccess | None
     # A folder for its own files; it is kept with the run.
     folder: Path
+    # The proxies of the models of other roles: several if a role has several models.
+    roles: Mapping[str, Sequence[RoleAccess]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +126,12 @@ class RunsFirst(Protocol):
 
     async def run_first(self, run: WholeRun) -> None:
         """Run the benchmark; the engine calls this once, before `EvalEnvironment.dataset_size`."""
+
+    def repeats_of_rows(self) -> int:
+        """Return how often the benchmark asked each problem; the plan has as many repeats."""
+
+    def reported_score(self) -> ScoreEntry | None:
+        """Return the score and interval that the benchmark reported; None if they follow from its rows."""
 
 
 class EvalEnvironment(ABC):
@@ -275,6 +292,21 @@ class EvalEnvironment(ABC):
     def compares_target(self) -> bool:
         """Whether scoring compares answers with the expected answer, so that an empty one makes every answer wrong."""
         return False
+
+    @property
+    def own_repeats(self) -> int:
+        """The number of answers per problem that the benchmark asks for; ``repeats`` in a config overrides it."""
+        return 1
+
+    @property
+    def least_repeats(self) -> int:
+        """The smallest number of answers per problem that the benchmark can aggregate."""
+        return 1
+
+    @property
+    def role_services(self) -> Mapping[str, Sequence[str]]:
+        """The services that play roles, such as a grader, in a benchmark that runs itself."""
+        return {}
 
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Compute further scores of the benchmark from the scoring details of all scored rows."""

@@ -44,7 +44,7 @@ class RunRequest:
     bench: str | None = None
     model_url: str | None = None
     model_id: str | None = None
-    repeats: int = 1
+    repeats: int | None = None
     max_problems: int | None = None
     only: tuple[str, ...] = ()
     concurrency: int | None = None

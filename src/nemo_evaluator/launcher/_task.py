@@ -39,8 +39,6 @@ class TaskScope(TaskParameters):
             self.bench["sandbox"] = {"type": "docker"}
         if needs_code:
             self.bench["sandbox"]["image"] = _CODE_IMAGE
-        if self.route.kind == "lm-eval" and self.service["protocol"] == "chat_completions":
-            put_in(self.bench, "params.chat", True)
         if self.contained:
             self._set_up_container(endpoint)
 

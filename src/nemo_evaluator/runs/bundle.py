@@ -67,6 +67,7 @@ NOT_BREAKDOWNS: Final = frozenset(
         "method",
         "needs_judge",
         "raw",
+        "scored_by",
     }
     | {"reasoning", "reward", "unparsed"}
 )

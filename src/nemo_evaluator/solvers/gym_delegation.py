@@ -16,6 +16,7 @@ from nemo_evaluator.core.errors import NotFoundError, OutageError, SolverError, 
 from nemo_evaluator.core.json_coerce import as_dict, as_list
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import (
+    REWARD_OF,
     JsonDict,
     ModelAccess,
     ModelResponse,
@@ -116,6 +117,7 @@ class GymDelegation:
         verdict = verdict_of(reply) if self._settings.trust_reward else None
         if verdict is not None:
             result.reward = verdict.reward
+            result.scoring_details[REWARD_OF] = f"the Gym agent {self._agent}".rstrip()
             result.scoring_details["gym"] = verdict.scoring_details
         elif sandbox is not None and task.capture_cmd is not None:
             patch_applied = await _apply(_patch_of(reply, response), sandbox)

@@ -286,6 +286,7 @@ class BenchmarkEntry(TypedDict):
     tamper: NotRequired[TamperEntry]
     canaries: NotRequired[dict[str, JudgeCheck]]
     fallback: NotRequired[dict[str, int]]
+    scored_by: NotRequired[dict[str, int]]
     calibration: NotRequired[JsonDict]
 
 

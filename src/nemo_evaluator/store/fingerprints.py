@@ -98,11 +98,11 @@ def problem_hash(seed: SeedResult) -> str:
 
 
 def _request_content(request: PromptRequest) -> JsonDict:
-    """Return the content of a request; the key for messages is absent if there are none."""
-    content: JsonDict = asdict(request)
+    """Return the hashed fields of a request; older requests have no messages."""
+    fields: JsonDict = asdict(request)
     if request.messages is None:
-        del content["messages"]
-    return content
+        del fields["messages"]
+    return fields
 
 
 def _sandbox_content(spec: SandboxSpec) -> JsonDict:

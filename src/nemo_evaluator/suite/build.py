@@ -28,9 +28,11 @@ from nemo_evaluator.suite.parts import (
     make_budget,
     open_door,
     open_gym_verifier,
+    open_role_doors,
     open_sandboxes,
     open_traffic_log,
 )
+from nemo_evaluator.suite.repeats import repeats_of
 
 
 class Builder:
@@ -106,6 +108,10 @@ class Builder:
         environment = await self._open_environment(bench, clients, endpoint, stack=stack)
         solver, bound_solver = self._open_solver(bench, clients, stack=stack)
         solver_settings = _solver_settings(bench, bound_solver)
+        players = _players(environment, clients)
+        if players:
+            # The answers of simulated users, and the grades, depend on these models.
+            solver_settings = solver_settings | {"roles": players}
         return Evaluation(
             environment=environment,
             solver=solver,
@@ -115,7 +121,7 @@ class Builder:
             service=endpoint.describe() if endpoint is not None else {},
             solver_settings=solver_settings,
             config=_recorded_config(bench, solver_settings, endpoint, urls=self._urls),
-            repeats=bench.repeats,
+            repeats=repeats_of(bench, environment),
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
             only=bench.only,
@@ -129,6 +135,7 @@ class Builder:
             template=template,
             sandboxes=open_sandboxes(bench, environment, self._run_id, stack=stack),
             door=open_door(bench, environment, bound_solver, clients=clients, stack=stack),
+            role_doors=open_role_doors(environment, clients=clients, stack=stack),
             resume=resume,
             stop_rule=build_stop_rule(
                 bench, environment.name, task.root, cluster=environment.cluster
@@ -238,6 +245,14 @@ def _solver_settings(bench: BenchmarkConfig, solver: BoundSolver) -> JsonDict:
     if SANDBOX in solver.needs and bench.sandbox.type != "none":
         return solver.settings | {"sandbox": bench.sandbox.identity()}
     return solver.settings
+
+
+def _players(environment: EvalEnvironment, clients: Clients) -> JsonDict:
+    """Return the definitions of the models that play roles in a benchmark that runs itself."""
+    players: JsonDict = {}
+    for role, services in environment.role_services.items():
+        players[role] = [clients[service].endpoint.describe() for service in services]
+    return players
 
 
 def _recorded_config(

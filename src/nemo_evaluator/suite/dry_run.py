@@ -13,6 +13,7 @@ from nemo_evaluator.core.wording import counted
 from nemo_evaluator.datasets.settings import use_datasets
 from nemo_evaluator.engine.plan import Shard, chosen_problems, make_plan
 from nemo_evaluator.environments.registry import get_environment
+from nemo_evaluator.suite.repeats import repeats_of
 
 if TYPE_CHECKING:
     from nemo_evaluator.suite.summary_document import PlannedEntry
@@ -144,9 +145,10 @@ async def _planned(
         if bench.solver.owns_loop:
             await environment.close()
             return planned
+        planned = replace(planned, repeats=repeats_of(bench, environment))
         plan = make_plan(
             await environment.dataset_size(),
-            repeats=bench.repeats,
+            repeats=planned.repeats,
             max_problems=bench.max_problems,
             shuffle_seed=bench.shuffle_seed,
             shard=shard,

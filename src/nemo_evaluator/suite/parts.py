@@ -73,6 +73,23 @@ def open_door(
     return door
 
 
+def open_role_doors(
+    environment: EvalEnvironment, *, clients: Clients, stack: AsyncExitStack
+) -> dict[str, list[AgentProxy]]:
+    """Return the proxies of the models that play roles in a benchmark that runs itself."""
+    doors: dict[str, list[AgentProxy]] = {}
+    for role, services in environment.role_services.items():
+        from nemo_evaluator.adapters.outside import AgentProxy  # noqa: PLC0415
+
+        for service in services:
+            if service not in clients:
+                raise UsageError(f"no service is called {service!r}", hint=f"params.roles.{role}")
+            door = AgentProxy(clients.endpoint(service))
+            stack.push_async_callback(door.close)
+            doors.setdefault(role, []).append(door)
+    return doors
+
+
 def open_traffic_log(
     task: TaskPaths, keep: Any, stack: AsyncExitStack
 ) -> Callable[[JsonDict], None] | None:

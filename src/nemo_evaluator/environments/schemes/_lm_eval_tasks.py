@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
 from lm_eval.api.metrics import mean
+from lm_eval.models.api_models import JsonChatStr
 from lm_eval.tasks import TaskManager
 
 from nemo_evaluator.core.errors import BoundaryError, UsageError, boundary
@@ -24,38 +24,52 @@ from nemo_evaluator.core.registry import did_you_mean
 from nemo_evaluator.core.types import JsonDict, Message, PromptRequest, SeedResult, VerifyResult
 from nemo_evaluator.datasets.mirrored_hub import mirrored_hub
 from nemo_evaluator.environments.base import EvalEnvironment
+from nemo_evaluator.environments.schemes._lm_eval_documents import (
+    PromptForm,
+    TaskDocuments,
+    messages_of,
+    without_bars,
+)
+from nemo_evaluator.environments.schemes._lm_eval_scores import (
+    is_number,
+    is_unparsed,
+    plain,
+    reward_of,
+    stderr_key,
+    stderr_of,
+    values_by_task,
+)
 from nemo_evaluator.environments.schemes._loglikelihood_prompts import LoglikelihoodPrompts
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
-# A suite is its tasks, and the groups that aggregate them. A document is its task and its requests.
-Suite: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
-Document: TypeAlias = tuple[Any, list[Any]]
+# A suite is the documents of its tasks, and the groups that aggregate them.
+Suite: TypeAlias = tuple[dict[str, TaskDocuments], dict[str, Any]]
 # lm-eval's own seed for the choice of examples, and its token limit for a task that sets none.
 _FEWSHOT_SEED: Final = 1234
 _MAX_TOKENS: Final = 256
+# The stop strings that lm-eval sends to a chat endpoint.
+_CHAT_STOPS: Final = 4
 # With several metrics, the reward is the first of these that a task has, else the task's first metric.
 _LEADING: Final = ("exact_match", "acc", "em", "score", "bleu", "rouge1", "prompt_level_strict_acc")
 
 
 def load_suite(
-    name: str, include_path: str | None, num_fewshot: int | None, *, limit: float | None, chat: bool
+    name: str, include_path: str | None, num_fewshot: int | None, limit: float | None
 ) -> Suite:
-    """Load a task, group or tag of lm-eval with its requests.
-
-    It builds all requests in lm-eval's order, because lm-eval's choice of few-shot examples depends on that order.
+    """Load a task, group or tag of lm-eval; its requests are built when they are needed.
 
     Args:
         name: The task, group or tag.
         include_path: A folder with the user's own tasks.
         num_fewshot: The number of examples; None for the tasks' own.
-        limit: The number of documents per task, or their share below 1; None for all.
-        chat: Build messages for tasks that generate text, with few-shot examples as turns.
+        limit: The number of documents per task, or a share of them below 1; None for all.
 
     Raises:
         UsageError: The name is unknown, lm-eval cannot load it, or nel cannot run it.
     """
     # Searching lm-eval's thousands of task files is slow, so search them only if the name is not the user's own.
+    without_bars()
     manager = task_manager(include_path, stock=include_path is None)
     if name not in manager.all_tasks:
         manager = task_manager(include_path, stock=True)
@@ -81,43 +95,8 @@ def load_suite(
         if own_fewshot is None or (num_fewshot is not None and own_fewshot != 0):
             task.set_config(key="num_fewshot", value=num_fewshot or 0)
         task.set_fewshot_seed(seed=_FEWSHOT_SEED)
-        task.build_all_requests(
-            limit=_limit_of(task, limit),
-            rank=0,
-            world_size=1,
-            **_chat_settings(task, chat=chat),
-        )
-    return tasks, loaded["groups"]
-
-
-def _limit_of(task: Any, limit: float | None) -> int | None:
-    """Return the number of documents of a task, as lm-eval computes it from a number or a share."""
-    if limit is None:
-        return None
-    if limit < 1:
-        return math.ceil(len(task.eval_docs) * limit)
-    return int(limit)
-
-
-def _chat_settings(task: Any, *, chat: bool) -> JsonDict:
-    """Return the settings for requests in messages, which only tasks that generate text have."""
-    if not chat or task.OUTPUT_TYPE != "generate_until":
-        return {}
-    return {
-        "apply_chat_template": True,
-        "fewshot_as_multiturn": True,
-        "chat_template": _messages_text,
-    }
-
-
-class _MessagesText(str):
-    """Messages as JSON, which a task of lm-eval passes on like a text."""
-
-
-def _messages_text(messages: list[Message], *, add_generation_prompt: bool = True) -> _MessagesText:
-    """Write messages as JSON. As with lm-eval's client for chat endpoints, the server adds the generation prompt."""
-    del add_generation_prompt
-    return _MessagesText(json.dumps(messages, ensure_ascii=False))
+    documents = {key: TaskDocuments(task, limit) for key, task in tasks.items()}
+    return documents, loaded["groups"]
 
 
 def _check_supported(name: str, task: Any) -> None:
@@ -146,6 +125,7 @@ class LmEvalEnvironment(EvalEnvironment):
         prompts: Writes log-likelihood requests.
         metric: The metric that becomes the reward; None for the default.
         num_examples: The number of documents, from the first; None for all.
+        fewshot_as_multiturn: For chat endpoints: whether each few-shot example is a turn of its own; None for yes.
 
     Raises:
         UsageError: No task has the metric.
@@ -158,18 +138,20 @@ class LmEvalEnvironment(EvalEnvironment):
         prompts: LoglikelihoodPrompts,
         metric: str | None,
         num_examples: int | None,
+        *,
+        fewshot_as_multiturn: bool | None = None,
     ) -> None:
         self.name = uri
         self._prompts = prompts
         self._metric = metric
-        self._tasks, self._groups = suite
-        documents: dict[tuple[str, int], Document] = {}
-        for name, task in self._tasks.items():
-            for instance in task.instances:
-                documents.setdefault((name, instance.doc_id), (task, []))[1].append(instance)
-        for _, instances in documents.values():
-            instances.sort(key=lambda instance: int(instance.idx))
-        self._dataset = list(documents.values())[:num_examples]
+        self._multiturn = fewshot_as_multiturn
+        self._documents, self._groups = suite
+        self._tasks = {name: documents.task for name, documents in self._documents.items()}
+        # The task and the number of each document.
+        places: list[tuple[str, int]] = []
+        for name, documents in self._documents.items():
+            places.extend((name, number) for number in range(len(documents)))
+        self._dataset = places[:num_examples]
         if metric is not None:
             metric_names: set[str] = set()
             for task in self._tasks.values():
@@ -182,14 +164,27 @@ class LmEvalEnvironment(EvalEnvironment):
 
     @property
     def endpoint_type(self) -> str:
-        """``completions`` if all requests generate text, else ``logprobs``."""
-        request_types = {task.OUTPUT_TYPE for task in self._tasks.values()}
-        for _, instances in self._dataset[:1]:
-            request_types.update(instance.request_type for instance in instances)
-        return "completions" if request_types == {"generate_until"} else "logprobs"
+        """``chat`` if all requests generate text, which any endpoint does, else ``logprobs``."""
+        request_types: set[str] = set()
+        for documents in self._documents.values():
+            request_types |= documents.request_types()
+        return "chat" if request_types == {"generate_until"} else "logprobs"
 
     async def use_model(self, client: Client) -> None:
-        """Let log-likelihood prompts find the model's tokenizer."""
+        """Write prompts as the model's endpoint takes them, and let log-likelihood prompts find the tokenizer.
+
+        Raises:
+            UsageError: ``fewshot_as_multiturn`` is set, and the endpoint completes texts.
+        """
+        if client.endpoint.protocol != "completions":
+            form = PromptForm(chat=True, multiturn=self._multiturn is not False)
+            for documents in self._documents.values():
+                documents.form = form
+        elif self._multiturn is not None:
+            raise UsageError(
+                f"{self.name}: fewshot_as_multiturn has no effect on a completions endpoint",
+                hint="remove it, or use a chat endpoint",
+            )
         if self.endpoint_type == "logprobs":
             await self._prompts.use_model(client)
 
@@ -199,19 +194,26 @@ class LmEvalEnvironment(EvalEnvironment):
 
     def cluster_columns(self, idx: int, problem: SeedResult) -> Mapping[str, Any]:
         """Return the columns of a document, and the metadata of its problem."""
-        _, instances = self._dataset[idx]
+        _, instances = self._document(idx)
         document = instances[0].doc
         return {**(document if isinstance(document, dict) else {}), **problem.metadata}
 
     async def seed(self, idx: int) -> SeedResult:
         """Return a document as a problem with all of its requests."""
-        task, instances = self._dataset[idx]
+        task, instances = self._document(idx)
         first_instance = instances[0]
+        context = first_instance.args[0]
+        messages: list[Message] | None = None
+        prompt = str(context)
+        if isinstance(context, JsonChatStr):
+            messages = messages_of(context)
+            prompt = str(messages[-1]["content"])
         requests: list[PromptRequest] = []
         for instance in instances:
             requests.extend(await self._requests(instance))
         return SeedResult(
-            prompt=_text_of(first_instance.args[0]),
+            prompt=prompt,
+            messages=messages,
             expected_answer=str(task.doc_to_target(first_instance.doc)),
             metadata={
                 "source": "lm-eval",
@@ -226,7 +228,7 @@ class LmEvalEnvironment(EvalEnvironment):
         self, response: str, expected: str, sandbox: Sandbox | None = None, **metadata: Any
     ) -> VerifyResult:
         """Apply lm-eval's filters and metrics to the replies; the leading metric becomes the reward."""
-        task, requests = self._dataset[metadata["position"]]
+        task, requests = self._document(metadata["position"])
         instances = _answered(requests, response)
         first_instance = instances[0]
         # Keys are "metric,filter", as in lm-eval's results.
@@ -237,7 +239,7 @@ class LmEvalEnvironment(EvalEnvironment):
             filtered_replies = [instance.filtered_resps[filter_name] for instance in instances]
             values = task.process_results(first_instance.doc, filtered_replies)
             for metric, value in values.items():
-                metrics[f"{metric},{filter_name}"] = _plain(value)
+                metrics[f"{metric},{filter_name}"] = plain(value)
         leading_metric = self._leading_metric(list(metrics))
         filtered = first_instance.filtered_resps[leading_metric.rpartition(",")[2]]
         details = {
@@ -246,7 +248,16 @@ class LmEvalEnvironment(EvalEnvironment):
             "task": task.task_name,
             "position": metadata["position"],
         }
-        return VerifyResult(_reward(metrics[leading_metric]), str(filtered), details)
+        if is_unparsed(task, leading_metric, filtered):
+            details["unparsed"] = True
+            return VerifyResult(reward_of(metrics[leading_metric]), None, details)
+        return VerifyResult(reward_of(metrics[leading_metric]), str(filtered), details)
+
+    def _document(self, position: int) -> tuple[Any, list[Any]]:
+        """Return the task and the requests of a document."""
+        name, number = self._dataset[position]
+        documents = self._documents[name]
+        return documents.task, documents.requests(number)
 
     def _leading_metric(self, keys: list[str]) -> str:
         """Return the metric that becomes the reward: the configured one, else the first of ``_LEADING``, else the
@@ -265,7 +276,7 @@ class LmEvalEnvironment(EvalEnvironment):
     def summarize(self, details: Iterable[JsonDict]) -> Mapping[str, float]:
         """Return every metric of every task and group, as lm-eval aggregates them."""
         results: dict[str, JsonDict] = {}
-        for name, values_by_metric in _values_by_task(details).items():
+        for name, values_by_metric in values_by_task(details).items():
             results[name] = self._task_result(name, values_by_metric)
         group_results = {name: group.aggregate(results) for name, group in self._groups.items()}
         is_single = len(self._tasks) == 1 and not group_results
@@ -273,7 +284,7 @@ class LmEvalEnvironment(EvalEnvironment):
         for name, result in (group_results | results).items():
             prefix = "" if is_single else f"{name}/"
             for key, value in result.items():
-                if _is_metric(key):
+                if is_number(key, value):
                     scores[f"{prefix}{key}"] = float(value)
         return scores
 
@@ -291,6 +302,7 @@ class LmEvalEnvironment(EvalEnvironment):
             metric, _, _ = key.rpartition(",")
             aggregate = aggregations.get(metric, mean)
             result[key] = aggregate(values)
+            result[stderr_key(key)] = stderr_of(metric, aggregate, values)
         return result
 
     def scorer_fingerprint(self) -> str:
@@ -307,45 +319,17 @@ class LmEvalEnvironment(EvalEnvironment):
         repeats = _repeats(instance)
         if request_type == "generate_until":
             context, settings = instance.args
-            messages = _messages_of(context)
-            request = PromptRequest(
-                _text_of(context), generation=_generation(settings), messages=messages
-            )
+            if isinstance(context, JsonChatStr):
+                generation = _generation(settings)
+                # As lm-eval's client for chat endpoints does.
+                generation["stop"] = generation["stop"][:_CHAT_STOPS]
+                request = PromptRequest("", generation=generation, messages=messages_of(context))
+            else:
+                request = PromptRequest(str(context), generation=_generation(settings))
             return [request] * repeats
         if request_type == "loglikelihood":
             return [await self._prompts.pair(*instance.args)] * repeats
         return await self._prompts.rolling(instance.args[0]) * repeats
-
-
-def _messages_of(context: str) -> list[Message] | None:
-    """Return the messages of a context; None for a text."""
-    if not isinstance(context, _MessagesText):
-        return None
-    messages: list[Message] = json.loads(context)
-    return messages
-
-
-def _text_of(context: str) -> str:
-    """Return the text of a context, or of its messages."""
-    messages = _messages_of(context)
-    if messages is None:
-        return str(context)
-    return "\n\n".join(message["content"] for message in messages)
-
-
-def _values_by_task(details: Iterable[JsonDict]) -> dict[str, dict[str, list[Any]]]:
-    """Return the values of all rows in the order of the documents, by task, then by ``metric,filter``."""
-    values_by_task: dict[str, dict[str, list[Any]]] = {}
-    for row in sorted(details, key=lambda row: int(row["position"])):
-        values_by_metric = values_by_task.setdefault(row["task"], {})
-        for key, value in row["metrics"].items():
-            values_by_metric.setdefault(key, []).append(value)
-    return values_by_task
-
-
-def _is_metric(key: str) -> bool:
-    """Return whether a key of a result is a metric; others are the sample size, names and standard errors."""
-    return "," in key and "_stderr," not in key
 
 
 def _answered(requests: list[Any], response: str) -> list[Any]:
@@ -402,27 +386,3 @@ def _generation(settings: Mapping[str, Any]) -> JsonDict:
         **other_settings,
         "stop": stops,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Convert a metric's value to plain JSON types; aggregation accepts lists instead of tuples."""
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):
-        return value.item()
-    return value
-
-
-def _reward(value: Any) -> float:
-    """Return a row's value as one number.
-
-    A pair of a log-likelihood and a length gives their quotient; any other pair gives 1 if its items are equal, else 0.
-    """
-    if isinstance(value, (bool, int, float)):
-        return float(value)
-    if isinstance(value, list) and len(value) == 2:
-        first, second = value
-        if isinstance(first, float) and second:
-            return first / float(second)
-        return float(first == second)
-    return float(mean(value))

@@ -4,11 +4,13 @@ The image runs in the benchmark's sandbox. Its model calls go through our proxy,
 apply.
 """
 
+from __future__ import annotations
+
 import shlex
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -28,6 +30,9 @@ from nemo_evaluator.environments.base import (
 from nemo_evaluator.environments.schemes._container_results import HarnessResults, read_results
 from nemo_evaluator.sandbox.base import ExecResult, Sandbox
 
+if TYPE_CHECKING:
+    from nemo_evaluator.store.bundle_document import ScoreEntry
+
 _VERSION: Final = "1"
 _CONFIG: Final = "/config/run_config.yaml"
 _RESULTS: Final = "/results"
@@ -41,6 +46,8 @@ _PREPARE: Final = f'mkdir -p {_RESULTS}; export {_KEY}="$MODEL_API_KEY"'
 _HARNESS: Final = """harness=$(command -v nemo-evaluator || command -v eval-factory) ||
   { echo "the image has neither nemo-evaluator nor eval-factory" >&2; exit 127; }"""
 _RUN: Final = f'"$harness" run_eval --run_config {_CONFIG}'
+# Standard errors on each side of a score in an interval of 95 %.
+_Z: Final = 1.96
 _TAIL: Final = 15
 _TAIL_WIDTH: Final = 500
 
@@ -83,8 +90,8 @@ class ContainerEnvironment(EvalEnvironment):
             shutil.rmtree(results, ignore_errors=True)
             run.folder.mkdir(parents=True, exist_ok=True)
             await self._run(run, config, results)
-        harness_results = read_results(results)
-        harness_repeats = max((row.repeat for row in harness_results.rows), default=0) + 1
+        harness_results = read_results(results, f"the harness in {self._image}")
+        harness_repeats = _repeats_in(harness_results)
         if harness_repeats > run.repeats:
             raise UsageError(
                 f"the harness asked {harness_repeats} times",
@@ -93,12 +100,36 @@ class ContainerEnvironment(EvalEnvironment):
         self._results = harness_results
         digest_file.write_text(run_digest)
 
+    def repeats_of_rows(self) -> int:
+        """Return how often the harness asked each problem, as far as its rows say."""
+        return _repeats_in(self._known)
+
+    def reported_score(self) -> ScoreEntry | None:
+        """Return the first score as the harness reported it; None if the harness wrote rows."""
+        results = self._known
+        if results.has_own_rows:
+            return None
+        name, value = next(iter(results.scores.items()))
+        entry: ScoreEntry = {
+            "value": value,
+            "ci_lower": None,
+            "ci_upper": None,
+            "ci_method": "none: the harness reported no standard error",
+            "n": int(results.counts.get(name, results.samples)),
+        }
+        stderr = results.stderrs.get(name)
+        if stderr is not None:
+            entry["ci_lower"] = round(value - _Z * stderr, 4)
+            entry["ci_upper"] = round(value + _Z * stderr, 4)
+            entry["ci_method"] = "reported by the harness"
+        return entry
+
     async def dataset_size(self) -> int:
         """Return the expected number of problems: missing rows count as not scored."""
         rows = self._known.rows
         problems_in_rows = max((row.problem_idx for row in rows), default=0) + 1
         expected_problems = 1
-        if len(rows) > 1:
+        if self._known.has_own_rows:
             expected_problems = self._known.samples
         return max(problems_in_rows, expected_problems)
 
@@ -135,7 +166,9 @@ class ContainerEnvironment(EvalEnvironment):
         scores = dict(self._results.scores)
         for name, count in self._results.counts.items():
             scores[f"{name}.count"] = count
-        return scores
+        for name, stderr in self._results.stderrs.items():
+            scores[f"{name}.stderr"] = stderr
+        return scores | self._results.run_metrics
 
     def scorer_fingerprint(self) -> str:
         """Identify the image and the task that score the answers."""
@@ -217,6 +250,10 @@ class ContainerEnvironment(EvalEnvironment):
         else:
             reason = f"failed with exit code {ended.return_code}"
         raise SolverError(f"the container {self._image} {reason}:\n{tail}", hint=f"full log: {log}")
+
+
+def _repeats_in(results: HarnessResults) -> int:
+    return max((row.repeat for row in results.rows), default=0) + 1
 
 
 def _config_text(config: JsonDict, base_url: str) -> str:

@@ -47,6 +47,8 @@ from nemo_evaluator.environments.schemes.gym_wire import (
 from nemo_evaluator.sandbox.base import Sandbox
 
 Protocol = Literal["evaluator", "native"]
+# Whose number a reward of a server is, in rows.
+_SERVER: Final = "the Gym server"
 _VERSION: Final = "1"
 _PLACE: Final = re.compile(r"[\w.\-]+:\d+/?")
 _QUERY: Final = ("protocol", "data")
@@ -193,7 +195,14 @@ async def verify_native(
             # A server without state has no such route.
             pass
     body = row | {"response": native_response(response)}
-    return verdict_of(await client.post("/verify", body, jar))
+    return _verdict_of_server(await client.post("/verify", body, jar))
+
+
+def _verdict_of_server(reply: JsonDict) -> VerifyResult:
+    """Return the verdict in a reply, which says that the reward is the server's."""
+    verdict = verdict_of(reply)
+    verdict.scoring_details["scored_by"] = _SERVER
+    return verdict
 
 
 class GymVerifier:
@@ -344,7 +353,7 @@ class GymEnvironment(EvalEnvironment):
         }
         if gym_seed is not None:
             body["idx"] = gym_seed.idx
-        return verdict_of(await self._client.post("/verify", body, jar))
+        return _verdict_of_server(await self._client.post("/verify", body, jar))
 
     def scorer_fingerprint(self) -> str:
         """Identify the server and its protocol; nel does not know the server's code."""

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import importlib.util
 import json
-import logging
 import math
 import os
 import subprocess
@@ -33,11 +32,16 @@ from nemo_evaluator.core.types import (
     VerifyResult,
 )
 from nemo_evaluator.datasets.settings import mirror_dir
-from nemo_evaluator.environments.base import BatchJob, BatchRow, EnvironmentFacts, EvalEnvironment
+from nemo_evaluator.environments.base import (
+    BatchJob,
+    BatchRow,
+    EnvironmentFacts,
+    EvalEnvironment,
+    RoleAccess,
+)
 from nemo_evaluator.models import Client
 from nemo_evaluator.sandbox.base import Sandbox
 
-_log = logging.getLogger(__name__)
 _CHILD: Final = (sys.executable, "-m", "nemo_evaluator.environments.schemes._inspect_child")
 _SHOWN: Final = 2000
 _END_SECONDS: Final = 10
@@ -55,10 +59,13 @@ class InspectEnvironment(EvalEnvironment):
         num_examples: The number of samples, from the first; None for all.
         args: The task's arguments.
         max_samples: The maximum number of samples that run concurrently.
+        roles: The service, or the list of services, that plays each role of the task, such as ``grader``.
+        model_roles: Inspect's own name for ``roles``.
+        allow_self_judge: Let the model under test play the roles that have no service.
 
     Raises:
         MissingExtraError: Inspect or its OpenAI client is not installed.
-        UsageError: Inspect cannot load the task.
+        UsageError: Inspect cannot load the task, or a role of the task has no service.
     """
 
     def __init__(
@@ -67,6 +74,10 @@ class InspectEnvironment(EvalEnvironment):
         num_examples: int | None = None,
         args: dict[str, Any] | None = None,
         max_samples: int = 32,
+        roles: dict[str, str | list[str]] | None = None,
+        model_roles: dict[str, str | list[str]] | None = None,
+        *,
+        allow_self_judge: bool = False,
     ) -> None:
         for package in ("inspect_ai", "openai"):
             if importlib.util.find_spec(package) is None:
@@ -80,7 +91,36 @@ class InspectEnvironment(EvalEnvironment):
         self._job |= {"mirror": str(mirror_dir() or ""), "generation": {}}
         listing = self._ask({"do": "list"})
         self._dataset = listing["samples"][:num_examples]
-        self._epochs = listing["epochs"]
+        self._epochs: int = listing["epochs"]
+        self._least_epochs: int = listing["least_epochs"]
+        self._roles = _services_by_role((model_roles or {}) | (roles or {}))
+        if not allow_self_judge:
+            self._check_roles(listing["roles"])
+
+    def _check_roles(self, names: list[str]) -> None:
+        """Raise UsageError if the model under test would play a role of the task, because no service does."""
+        for role in names:
+            if role not in self._roles:
+                raise UsageError(
+                    f"{self.name} asks for the role {role!r}: the model under test would play it, "
+                    "and so judge its own answers",
+                    hint=f"set params.roles: {{{role}: SERVICE}}, or allow_self_judge: true in params",
+                )
+
+    @property
+    def own_repeats(self) -> int:
+        """The epochs of the task."""
+        return self._epochs
+
+    @property
+    def least_repeats(self) -> int:
+        """The fewest epochs that the reducers of the task accept."""
+        return self._least_epochs
+
+    @property
+    def role_services(self) -> dict[str, list[str]]:
+        """The services of the roles."""
+        return self._roles
 
     @classmethod
     def facts(cls) -> EnvironmentFacts:
@@ -150,13 +190,9 @@ class InspectEnvironment(EvalEnvironment):
         repeats: dict[int, list[int]] = {}
         for step in job.steps:
             repeats.setdefault(step.repeat, []).append(step.problem_idx)
-        if self._epochs > 1 + max(repeats):
-            _log.warning(
-                "%s is meant to be run %d times: set repeats: %d",
-                self.name,
-                self._epochs,
-                self._epochs,
-            )
+        role_models: dict[str, list[JsonDict]] = {}
+        for role, players in job.roles.items():
+            role_models[role] = [_player(player) for player in players]
         return {
             **self._job,
             "url": model.url,
@@ -164,6 +200,7 @@ class InspectEnvironment(EvalEnvironment):
             "model": model.model,
             "do": "run",
             "repeats": repeats,
+            "role_models": role_models,
             "log_dir": str(job.folder / "logs"),
         }
 
@@ -220,8 +257,29 @@ class InspectEnvironment(EvalEnvironment):
         if reward is None or math.isnan(reward):
             return answer, Failed(Failure(Cause.SCORER, "the task gave this sample no score"))
         details = {"id": sample, "scores": row["scores"], "limit": row["limit"]}
+        details["scored_by"] = "Inspect"
+        if row["role_tokens"]:
+            details["role_tokens"] = row["role_tokens"]
         verdict = VerifyResult(reward, row.get("answer"), details)
         return answer, Scored(verdict, Cause.BUDGET if row["limit"] else None)
+
+
+def _services_by_role(roles: dict[str, str | list[str]]) -> dict[str, list[str]]:
+    """Return the services of each role as a list."""
+    services_by_role: dict[str, list[str]] = {}
+    for role, services in roles.items():
+        services_by_role[role] = [services] if isinstance(services, str) else list(services)
+    return services_by_role
+
+
+def _player(player: RoleAccess) -> JsonDict:
+    """Return what the child process needs to call the model of a role."""
+    return {
+        "url": player.model.url,
+        "key": player.model.api_key.reveal(),
+        "model": player.model.model,
+        "generation": player.generation,
+    }
 
 
 def _failure(row: JsonDict) -> Failure:

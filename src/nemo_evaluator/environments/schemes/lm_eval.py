@@ -17,7 +17,8 @@ def build(
     metric: str | None = None,
     tokenizer: str | None = None,
     max_length: int = 2048,
-    chat: bool = False,
+    *,
+    fewshot_as_multiturn: bool | None = None,
 ) -> EvalEnvironment:
     """Open ``lm-eval://NAME``.
 
@@ -26,13 +27,13 @@ def build(
         num_examples: The number of documents in all, from the first; None for all.
         num_fewshot: The number of few-shot examples; None for the tasks' own.
         include_path: A folder with further task files.
-        limit: The number of documents of each task, from the first, or their share below 1; None for all.
+        limit: The number of documents of each task, from the first, or a share of them below 1; None for all.
         metric: The metric that becomes the reward, such as ``exact_match,strict-match``.
         tokenizer: For log-likelihoods: the model's ``tokenizer.json``, its folder or a name on the hub. By default,
             nel finds it by the model's name or uses the server's own.
         max_length: The maximum length of a log-likelihood prompt in tokens.
-        chat: Send messages with few-shot examples as turns, as lm-eval does with ``--apply_chat_template``; otherwise a
-            chat endpoint gets the whole prompt as one message.
+        fewshot_as_multiturn: For chat endpoints: whether each few-shot example is a turn of its own, as lm-eval does
+            by default, or all are in the one message.
 
     Raises:
         MissingExtraError: Lm-eval is not installed.
@@ -43,10 +44,15 @@ def build(
 
     prompts = _loglikelihood_prompts.LoglikelihoodPrompts(tokenizer, max_length)
     suite = _lm_eval_tasks.load_suite(
-        uri.partition("://")[2], include_path, num_fewshot, limit=limit, chat=chat
+        uri.partition("://")[2], include_path, num_fewshot, limit=limit
     )
     return _lm_eval_tasks.LmEvalEnvironment(
-        uri, suite, prompts, metric=metric, num_examples=num_examples
+        uri,
+        suite,
+        prompts,
+        metric=metric,
+        num_examples=num_examples,
+        fewshot_as_multiturn=fewshot_as_multiturn,
     )
 
 

@@ -14,12 +14,16 @@ from nemo_evaluator.core.errors import JudgeError, UsageError
 from nemo_evaluator.core.kinds import Kind
 from nemo_evaluator.core.types import JsonDict, Message, SeedResult
 from nemo_evaluator.scoring._ask import Judge, client_of
+from nemo_evaluator.scoring._reply import judge_reply
 from nemo_evaluator.scoring._rubric import Rubric
 from nemo_evaluator.scoring.metric import Canary, Metric, MetricInput, MetricResult
 
 if TYPE_CHECKING:
     from nemo_evaluator.models import Client
     from nemo_evaluator.store.journal_record import CanaryFields
+
+# The fields of a reply that may hold the judge's reason.
+_REASONS: Final = ("reasoning", "reason", "explanation", "justification", "rationale", "notes")
 
 
 @runtime_checkable
@@ -141,7 +145,8 @@ class EnvironmentJudge:
 
         def read(text: str) -> JsonDict:
             try:
-                return dict(_told(self._environment.parse_judge, sample, text, sample.seed))
+                parsed = dict(_told(self._environment.parse_judge, sample, text, sample.seed))
+                return _reply_facts(text) | parsed
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise JudgeError(f"{type(error).__name__}: {error}") from error
 
@@ -150,6 +155,21 @@ class EnvironmentJudge:
         if not isinstance(reward, (int, float)):
             raise JudgeError(f"the benchmark read no reward out of the judge's answer: {reward!r}")
         return MetricResult(float(reward), {**verdict, **facts})
+
+
+def _reply_facts(text: str) -> JsonDict:
+    """Return the judge's reply as it was sent, and its reason if the reply names one."""
+    facts: JsonDict = {"raw": text}
+    try:
+        reply = judge_reply(text)
+    except JudgeError:
+        # The benchmark may accept replies of another form.
+        return facts
+    for field in _REASONS:
+        if isinstance(reply.get(field), str):
+            facts["reasoning"] = reply[field]
+            break
+    return facts
 
 
 def _told(hook: Callable[..., Any], sample: MetricInput, *given: Any) -> Any:
