@@ -223,7 +223,7 @@ def test_a_transcript_has_the_form_that_the_tasks_read() -> None:
         {"source": "user", "message": "go"},
         {"source": "agent", "tool_calls": [call], "observation": observed},
     ]
-    told = [event["message"] for event in transcript([{"steps": steps}], "")]
+    told = [event["message"] for event in transcript(cast(Any, [{"steps": steps}]), "")]
     assert [one["role"] for one in told] == ["user", "assistant", "toolResult"]
     assert told[1]["content"][0]["type"] == "toolCall" and told[1]["content"][0]["params"] == {
         "command": "ls"

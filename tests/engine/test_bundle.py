@@ -24,7 +24,7 @@ def bench_of(rewards: list[float], planned: int, repeats: int = 1, **config: Any
     if config.pop("fallback", False):
         columns.fallbacks["normalised match"] = len(rewards)
     facts = BundleFacts("toy", repeats, config, 0.95, 1.0, datetime.now(UTC))
-    return build_bundle(columns, facts, "eval-toy")["benchmark"]
+    return dict(build_bundle(columns, facts, "eval-toy")["benchmark"])
 
 
 @pytest.mark.parametrize(

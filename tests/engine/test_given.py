@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -128,7 +129,7 @@ async def test_any_answer_of_a_solver_is_kept(sums, scripted, tmp_path):
     )
     reply.latency_ms, reply.cost_usd = "long", float("inf")
     scripted.answer = lambda prompt: SolveResult(
-        "\ud800", model_response=reply, trajectory=[{"deep": DEEP}]
+        "\ud800", model_response=reply, trajectory=cast(Any, [{"deep": DEEP}])
     )
     for resume in (False, True):
         bundle = await run_evaluation(sums, scripted, step_log_dir=tmp_path, resume=resume)

@@ -60,7 +60,7 @@ class Runs:
 
     def merge(self) -> dict[str, Any]:
         (bundle,) = merge_shards(self.parts)
-        return bundle
+        return dict(bundle)
 
     def assert_as_whole(self) -> None:
         whole, merged = self.root / "whole" / "sums", self.parts / "sums"

@@ -92,7 +92,7 @@ def narrow() -> StopRule:
 
 
 def scores(finished: Finished) -> dict[str, Any]:
-    bench = finished.bundle["benchmark"]
+    bench: dict[str, Any] = dict(finished.bundle["benchmark"])
     return {
         key: bench[key]
         if key != "scores"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -127,7 +127,7 @@ def agent_trajectory() -> list[dict[str, Any]]:
     builder.agent(
         ModelResponse(content="three", model="m-1", reasoning_content="counted", latency_ms=40.0)
     )
-    return builder.finish(status="completed")
+    return cast(Any, builder.finish(status="completed"))
 
 
 def write_run(

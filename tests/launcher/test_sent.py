@@ -94,7 +94,6 @@ def request_differences(plan: JsonDict, facts: JsonDict) -> list[str]:
         # The limit of lm-eval's own task, which a harness without a limit of its own uses.
         generation = {"max_tokens": 1280, **generation}
     repeats = facts["extra"].get("num_repeats") or facts["extra"].get("n_samples") or 1
-    is_lm_eval = plan["benchmark"].startswith("lm-eval://")
     expected = {
         "generation": generation,
         "fewshot": facts["extra"].get("num_fewshot"),
@@ -109,7 +108,6 @@ def request_differences(plan: JsonDict, facts: JsonDict) -> list[str]:
         "repeats": plan.get("repeats", 1),
         "max_concurrent": plan.get("max_concurrent"),
         "max_retries": plan.get("max_retries"),
-        "chat": plan.get("params", {}).get("chat"),
     }
     return [
         f"{key}: {sent[key]} instead of {expected[key]}"

@@ -26,10 +26,12 @@ def test_what_is_known_of_a_category(
     lower: float | None, delta: float, upper: float | None, state: str
 ) -> None:
     report = cast(Any, SimpleNamespace(better=1.0, threshold=0.05))
-    assert state_of({"ci_lower": lower, "delta": delta, "ci_upper": upper}, report) == state
+    entry = cast(Any, {"ci_lower": lower, "delta": delta, "ci_upper": upper})
+    assert state_of(entry, report) == state
     turned = cast(Any, SimpleNamespace(better=-1.0, threshold=0.05))
     ends = [None if end is None else -end for end in (upper, lower)]
-    assert state_of({"ci_lower": ends[0], "delta": -delta, "ci_upper": ends[1]}, turned) == state
+    entry = cast(Any, {"ci_lower": ends[0], "delta": -delta, "ci_upper": ends[1]})
+    assert state_of(entry, turned) == state
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -89,8 +90,10 @@ def test_what_trips_a_wire_and_what_does_not(command: str, what: str | None) -> 
     told = {"source": "user", "message": "the tests are in /tests, the history in git reflog"}
     call = {"tool_call_id": "1", "function_name": "bash", "arguments": {"command": command}}
     steps = [told, {"source": "agent", "message": "I look around.", "tool_calls": [call]}]
-    found = tripped(TRIPWIRES, [{"agent": {"name": "a"}, "steps": steps}])
+    document = cast(Any, {"agent": {"name": "a"}, "steps": steps})
+    found = tripped(TRIPWIRES, [document])
     assert list(found) == ([what] if what else [])
-    assert tripped(TRIPWIRES, [{"agent": {"name": "oracle"}, "steps": steps}]) == {}
+    oracle_document = cast(Any, {"agent": {"name": "oracle"}, "steps": steps})
+    assert tripped(TRIPWIRES, [oracle_document]) == {}
     merged = noted({"a": 1, "tripwires": {"x": "1"}}, {"tripwires": {"y": "2"}})
     assert merged == {"a": 1, "tripwires": {"x": "1", "y": "2"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -48,7 +48,7 @@ def _two_turns() -> dict[str, Any]:
     )
     builder.observe("c1", "4", latency_ms=3.0, is_error=False, source="sandbox")
     builder.agent(_response(cached_tokens=9, cost_usd=0.25))
-    return builder.finish(status="completed", turns=2)[0]
+    return cast(Any, builder.finish(status="completed", turns=2)[0])
 
 
 ASKED = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "2+2?"}]
