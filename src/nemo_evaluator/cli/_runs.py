@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from nemo_evaluator.core.errors import UsageError
-from nemo_evaluator.launcher.jobs import find_jobs, run_of
 
 
 def folder_of(path_or_id: Path | str) -> Path:
@@ -19,6 +18,9 @@ def folder_of(path_or_id: Path | str) -> Path:
     name = str(path_or_id)
     if path.exists() or "/" in name:
         return path
+    # Imported here, because the launcher's jobs bring libraries that a path does not need.
+    from nemo_evaluator.launcher.jobs import find_jobs, run_of  # noqa: PLC0415
+
     try:
         run, number = run_of(name)
     except UsageError:
