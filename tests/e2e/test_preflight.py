@@ -58,7 +58,7 @@ EXPECTED = {
     "benchmarks[3].sandbox": "docker",
     "benchmarks[4].name": "gsm8k",
     "benchmarks[6].budget.usd": "needs the price of service 'model'",
-    "benchmarks[7].name": "there is no number 99",
+    "benchmarks[7].only": "there is no number 99",
     "benchmarks[8].instruction_template": "'no_such_word' is undefined",
 }
 

@@ -130,13 +130,24 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
     """
     if not path.is_file():
         return
-    for offset, row in scan_rows(path):
+    for offset, line in lines_from(verified(path)):
+        row = _parsed(line)
+        # A line without its end is still being written, or was torn.
+        is_whole = bool(line.strip()) and line.endswith(b"\n")
         if isinstance(row, dict):
             yield Row(row)
-        elif not lenient and _line(path, offset).endswith(b"\n"):
+        elif is_whole and not lenient:
             raise UsageError(
                 f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?"
             )
+
+
+def _parsed(line: bytes) -> Any:
+    """Return the value of a line; None if it is not JSON."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def answer_of(journal: Path, key: tuple[int, int]) -> AnswerRecord | None:
