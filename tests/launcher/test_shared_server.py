@@ -26,7 +26,7 @@ deployment: {checkpoint_path: /m, served_model_name: m, tensor_parallel_size: 1,
 def plan(folder: Path, tasks: str, head: str = _HEAD) -> Translated:
     file = folder / "c.yaml"
     file.write_text(head + f"evaluation: {{tasks: [{tasks}]}}\n", encoding="utf-8")
-    translated = translate(compose_launcher(file), dry=True)
+    translated = translate(compose_launcher(file), prefer="native", dry=True)
     translated.check()
     load_mapping(translated.config)
     return translated

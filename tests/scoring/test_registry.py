@@ -70,7 +70,7 @@ def _timed(scorer: object, sample: ScorerInput) -> float:
 
 def test_versions_enter_the_fingerprint() -> None:
     assert scorer_version(scoring.exact_match).startswith(
-        "nemo_evaluator.scoring.text.exact_match@3"
+        "nemo_evaluator.scoring.text.exact_match@4"
     )
 
     def mine(sample: ScorerInput) -> dict[str, bool]:
