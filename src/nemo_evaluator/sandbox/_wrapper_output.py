@@ -56,7 +56,7 @@ class ReportKey:
         """The key as the wrapper reads it from its stdin."""
         return f"{self.factor} {self.offset}\n".encode()
 
-    def verified(self, text: bytes) -> WrapperReport | None:
+    def authentic_report(self, text: bytes) -> WrapperReport | None:
         """Return the report in an end marker; None if the wrapper did not write it."""
         numbers = text.split()
         if len(numbers) != _REPORT_NUMBERS or not all(number.isdigit() for number in numbers):
@@ -129,7 +129,7 @@ class MarkedStream:
                 self._emit_first(marker_start)
                 return
             if report_end >= 0:
-                self.report = self._key.verified(self._unsent[report_start:report_end])
+                self.report = self._key.authentic_report(self._unsent[report_start:report_end])
             if self.report is not None:
                 self._emit_first(marker_start)
                 self._unsent = b""

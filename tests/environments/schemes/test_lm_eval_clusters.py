@@ -15,9 +15,7 @@ tasks = pytest.importorskip("nemo_evaluator.environments.schemes._lm_eval_tasks"
 def test_a_column_of_the_documents_is_the_cluster() -> None:
     environment = object.__new__(tasks.LmEvalEnvironment)
     documents = [{"passage": "the same", "question": str(n)} for n in range(2)]
-    environment.dataset = [
-        (None, [SimpleNamespace(doc=document, doc_id=n)]) for n, document in enumerate(documents)
-    ]
+    environment._document = lambda idx: (None, [SimpleNamespace(doc=documents[idx], doc_id=idx)])
     environment.cluster_by("passage")
     problems = [SeedResult("p", "a", {"doc_id": n}) for n in range(2)]
     for idx, problem in enumerate(problems):
