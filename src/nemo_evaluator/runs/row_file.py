@@ -134,20 +134,12 @@ def read_rows(path: Path, *, lenient: bool = False) -> Iterator[Row]:
         row = _parsed(line)
         # A line without its end is still being written, or was torn.
         is_whole = bool(line.strip()) and line.endswith(b"\n")
-        if isinstance(row, dict):
+        if row is not None:
             yield Row(row)
         elif is_whole and not lenient:
             raise UsageError(
                 f"{path} holds no row at byte {offset}", hint="was the file cut or overwritten?"
             )
-
-
-def _parsed(line: bytes) -> Any:
-    """Return the value of a line; None if it is not JSON."""
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def answer_of(journal: Path, key: tuple[int, int]) -> AnswerRecord | None:
