@@ -120,3 +120,14 @@ def test_a_file_that_grows_while_it_is_read_gives_whole_rows() -> None:
     finally:
         done.set()
         writer.join()
+
+
+def test_the_rest_of_a_line_that_was_still_being_written_is_not_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "growing.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"b"')
+    lines = files.lines_from(path)
+    assert next(lines) == (0, b'{"a": 1}\n')
+    assert next(lines) == (9, b'{"b"')
+    with path.open("ab") as file:
+        file.write(b': 2}\n{"c": 3}\n')
+    assert list(lines) == []

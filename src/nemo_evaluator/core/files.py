@@ -143,6 +143,9 @@ def lines_from(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
                     hint="the file is damaged: cut it off there, or take a copy of it",
                 )
             yield start, line
+            if not line.endswith(b"\n"):
+                # The end of the file. If it grows meanwhile, the rest of this line is not a line of its own.
+                return
             start += len(line)
 
 
